@@ -1,0 +1,137 @@
+"""Typed errors: each refusal carries a `Code`, found again through causes and exception groups."""
+
+import re
+from collections.abc import Iterator
+from typing import cast
+
+import trio
+
+from .codes import REGISTRY, Code, CodeEntry, Permanence
+
+__all__ = [
+    "REGISTRY",
+    "BusError",
+    "Code",
+    "CodeEntry",
+    "Permanence",
+    "Permanent",
+    "error_code_of",
+    "own_code_of",
+    "permanence_of",
+]
+
+_OWN_CODE = re.compile(r"x\.[a-z0-9_.-]+")
+
+
+class BusError(Exception):
+    """A refusal with a code.
+
+    `context` is for logs and callers: ids, limits, paths; never a token or a message's text. Neither `str` nor
+    `repr` shows it.
+    """
+
+    def __init__(self, code: Code, message: str, /, **context: object) -> None:
+        super().__init__(code, message)
+        self.code: Code = code
+        self.message: str = message
+        self.context: dict[str, object] = context
+        self.own_code: str | None = None
+
+    def __str__(self) -> str:
+        own = "" if self.own_code is None else f" ({self.own_code})"
+        return f"{self.code}{own}: {self.message}"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.own_code or self.code)!r}, {self.message!r})"
+
+
+class Permanent(BusError):
+    """Raised by user code to end a message without another try.
+
+    Args:
+        code: A `Code`, or a code of one's own, `x.<name>` of `[a-z0-9_.-]`; then `.code` is HANDLER_FAILED and
+            `.own_code` the own one, kept verbatim in rows.
+        message: For people.
+    Raises:
+        BusError: INVALID_MESSAGE, the own code is malformed.
+    """
+
+    def __init__(self, code: Code | str, message: str = "", /, **context: object) -> None:
+        if isinstance(code, Code):
+            super().__init__(code, message, **context)
+            return
+        if _OWN_CODE.fullmatch(code) is None:
+            raise BusError(Code.INVALID_MESSAGE, f"own code {code[:80]!r} must be x.<name> of [a-z0-9_.-]")
+        super().__init__(Code.HANDLER_FAILED, message, **context)
+        self.own_code = code
+        # What a copy is built from: the own code, not the one it stands for.
+        self.args = (code, message)
+
+
+def error_code_of(exc: BaseException | None) -> Code | None:
+    """Find the code of an exception, through causes and groups; in a group a permanent one wins.
+
+    Returns:
+        The outermost code, or None: no BusError inside, or it is a cancellation.
+    """
+    found = _leading(exc, set())
+    return None if found is None else found.code
+
+
+def own_code_of(exc: BaseException | None) -> str | None:
+    """Find the first own code (`x.<name>`) inside an exception, its causes and groups."""
+    return next((error.own_code for error in _bus_errors(exc, set()) if error.own_code is not None), None)
+
+
+def permanence_of(exc: BaseException) -> Permanence:
+    """Say whether a second try can help.
+
+    Returns:
+        PERMANENT for a `Permanent` anywhere inside; else that of `error_code_of`; TRANSIENT for foreign exceptions.
+    """
+    if any(isinstance(error, Permanent) for error in _bus_errors(exc, set())):
+        return Permanence.PERMANENT
+    code = error_code_of(exc)
+    return Permanence.TRANSIENT if code is None else code.permanence
+
+
+def _members(exc: BaseException) -> tuple[BaseException, ...]:
+    if not isinstance(exc, BaseExceptionGroup):
+        return ()
+    return cast("BaseExceptionGroup[BaseException]", exc).exceptions
+
+
+def _next_in_chain(exc: BaseException) -> BaseException | None:
+    if exc.__cause__ is not None:
+        return exc.__cause__
+    return None if exc.__suppress_context__ else exc.__context__
+
+
+def _leading(exc: BaseException | None, seen: set[int]) -> BusError | None:
+    """The error that speaks for `exc`; `seen` holds ids of visited exceptions, chains may be cyclic."""
+    while exc is not None and id(exc) not in seen:
+        seen.add(id(exc))
+        if isinstance(exc, BusError):
+            return exc
+        if isinstance(exc, trio.Cancelled):
+            return None
+        found = [error for error in (_leading(member, seen) for member in _members(exc)) if error is not None]
+        if found:
+            return next((error for error in found if _is_permanent(error)), found[0])
+        exc = _next_in_chain(exc)
+    return None
+
+
+def _bus_errors(exc: BaseException | None, seen: set[int]) -> Iterator[BusError]:
+    """Every BusError inside, outermost first; what led to a cancellation is not a cause."""
+    while exc is not None and id(exc) not in seen and not isinstance(exc, trio.Cancelled):
+        seen.add(id(exc))
+        if isinstance(exc, BusError):
+            yield exc
+        for member in _members(exc):
+            yield from _bus_errors(member, seen)
+        exc = _next_in_chain(exc)
+
+
+def _is_permanent(error: BusError) -> bool:
+    return isinstance(error, Permanent) or error.code.permanence is Permanence.PERMANENT

@@ -1,0 +1,27 @@
+"""The surface a channel plug-in is written against."""
+
+from ..runtime.channel import (
+    Adapter,
+    ChannelCaps,
+    Edge,
+    Inbound,
+    NotSent,
+    Outbound,
+    Reconciles,
+    SendOutcome,
+    Sent,
+    Uncertain,
+)
+
+__all__ = [
+    "Adapter",
+    "ChannelCaps",
+    "Edge",
+    "Inbound",
+    "NotSent",
+    "Outbound",
+    "Reconciles",
+    "SendOutcome",
+    "Sent",
+    "Uncertain",
+]

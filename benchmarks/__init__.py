@@ -1,0 +1,1 @@
+"""Workloads, each with its baseline in the same run."""

@@ -1,0 +1,117 @@
+"""Wiring: builds the parts of one runtime over an open store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import attrs
+import trio
+
+from ..actors.errors import BusError, Code
+from ..actors.names import check_name
+from ..actors.restart import Restart, Strategy
+from ..actors.supervisor import ChildSpec, Supervisor
+from .channel import Adapter
+from .delivery import DeliveryActor
+from .edge import EdgeActor
+from .inbox import Inbox
+from .recovery import settle_last_run
+from .relay import Relay
+from .retry import RetryPolicy
+from .shard import ShardActor
+from .surroundings import RuntimeSurroundings
+from .topic_handler import TopicHandlerActor
+from .topology import FrozenTopology
+
+if TYPE_CHECKING:
+    from .services import Services
+
+
+@attrs.frozen(kw_only=True)
+class Tree:
+    """The actors of a runtime, ready to run. `root` starts them in order and stops them in reverse."""
+
+    root: Supervisor
+    inbox: Inbox
+    relay: Relay
+    edges: tuple[EdgeActor, ...]
+
+
+def check_adapters(topology: FrozenTopology, adapters: Sequence[Adapter], *, park_unhandled: bool) -> None:
+    """Refuse adapters that cannot work with this topology, before anything is opened.
+
+    Raises:
+        BusError: NO_SUBSCRIBER, what an adapter produces has no handler; UNKNOWN_ADAPTER, not an adapter, or two of
+            one name or prefix.
+    """
+    names: set[str] = set()
+    prefixes: set[str] = set()
+    for adapter in adapters:
+        if not isinstance(adapter, Adapter):
+            raise BusError(
+                Code.UNKNOWN_ADAPTER,
+                f"{type(adapter).__name__} is no adapter: it needs name, prefix, caps, run and send",
+            )
+        check_name(adapter.name, "adapter")
+        if adapter.name in names or adapter.prefix in prefixes:
+            raise BusError(
+                Code.UNKNOWN_ADAPTER, "two adapters share a name or a prefix", adapter=adapter.name, prefix=adapter.prefix
+            )
+        names.add(adapter.name)
+        prefixes.add(adapter.prefix)
+        for topic in adapter.caps.topics:
+            if not park_unhandled and topology.handler_of(topic, adapter.name) is None:
+                raise BusError(
+                    Code.NO_SUBSCRIBER,
+                    f"nobody handles topic {topic} of channel {adapter.name}: declare it with `on`, "
+                    'or open with unhandled="park"',
+                    topic=topic,
+                    channel=adapter.name,
+                )
+
+
+def build_tree(services: Services, adapters: Sequence[Adapter], *, send_retry: RetryPolicy, park_unhandled: bool) -> Tree:
+    """Make the actors and the tree that supervises them; nothing runs yet."""
+    log = services.log
+    surroundings = RuntimeSurroundings(services)
+    relay = Relay(services)
+    services.wire_relay(relay)
+    for topic, by_channel in services.topology.handlers.items():
+        services.topics[topic] = TopicHandlerActor(topic, list(by_channel.values()), surroundings)
+    for adapter in adapters:
+        services.deliveries[adapter.name] = DeliveryActor(adapter, retry=send_retry, log=log)
+        services.prefixes[adapter.prefix] = adapter.name
+    services.shards.extend(ShardActor(number, services) for number in range(services.store.info.shard_count))
+    inbox = Inbox(services, park_unhandled=park_unhandled)
+    edges = tuple(EdgeActor(adapter, inbox, services) for adapter in adapters)
+
+    def group(name: str, children: list[ChildSpec]) -> ChildSpec:
+        return ChildSpec(name, Supervisor(name, children, log=log).run)
+
+    root = Supervisor(
+        "root",
+        [
+            # A journal that gives up has failed three times at one commit: whatever runs on top must stop.
+            ChildSpec("journal", services.store.run, escalates=True),
+            ChildSpec("recovery", partial(_recover, services), restart=Restart.TEMPORARY, escalates=True),
+            group("inbox", [ChildSpec("relay", relay.run)]),
+            group("timers", [ChildSpec("alarms", services.alarms.run)]),
+            group("shards", [ChildSpec(shard.name, shard.run) for shard in services.shards]),
+            group("topics", [ChildSpec(f"topic-{topic}", actor.run) for topic, actor in services.topics.items()]),
+            group("outbox", [ChildSpec(f"delivery-{name}", actor.run) for name, actor in services.deliveries.items()]),
+            group(
+                "edges",
+                [ChildSpec(f"edge-{edge.adapter.name}", edge.run, restart=Restart.TRANSIENT) for edge in edges],
+            ),
+        ],
+        strategy=Strategy.REST_FOR_ONE,
+        log=log,
+    )
+    return Tree(root=root, inbox=inbox, relay=relay, edges=edges)
+
+
+async def _recover(services: Services, *, task_status: trio.TaskStatus[None]) -> None:
+    await settle_last_run(services)
+    task_status.started()

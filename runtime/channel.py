@@ -1,0 +1,188 @@
+"""What a channel is to the runtime: an adapter that reads and sends, and the values that pass between the two."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, Protocol, runtime_checkable
+
+import attrs
+import trio
+
+from ..actors.errors import Code, Permanence
+from ..actors.extensions import EMPTY, Extensions
+from ..storage.commands import Stored
+from ..storage.records import OnUncertain
+
+
+@attrs.frozen(kw_only=True)
+class ChannelCaps:
+    """What a channel can do.
+
+    Attributes:
+        max_text: Longest text one send takes, in `unit`s.
+        unit: How the channel counts a text.
+        deduplicates: The channel itself drops a second send with our idempotency key.
+        reconciles: The adapter can look up whether a send happened (`reconcile`).
+        linear: Input is read in one line (poll, file, gateway) that cannot refuse a single message.
+        concurrency: Sends of this channel under way at once.
+        topics: Topics the adapter produces.
+    """
+
+    max_text: int = 4096
+    unit: Literal["codepoint", "utf16", "byte"] = "codepoint"
+    deduplicates: bool = False
+    reconciles: bool = False
+    linear: bool = True
+    concurrency: int = 16
+    send_timeout_s: float = 30.0
+    topics: tuple[str, ...] = ("chat.message",)
+
+    @property
+    def on_uncertain(self) -> OnUncertain:
+        """The channel's own policy: send again where the channel drops the copy, else wait for a decision."""
+        return OnUncertain.RESEND if self.deduplicates else OnUncertain.PARK
+
+
+@attrs.frozen(kw_only=True)
+class Inbound:
+    """One message as an adapter read it. The conversation key is `prefix:address`.
+
+    Attributes:
+        platform_message_id: The platform's own id, never reused inside the channel; what duplicates are known by.
+        sent_at: When the platform says it was sent, RFC 3339; None takes the time of acceptance.
+        raw: The update's bytes, at most 256 KiB.
+        session_id: UUIDv7; None takes the conversation's own.
+    """
+
+    platform_message_id: str
+    address: str
+    text: str
+    sender: str | None = None
+    sent_at: str | None = None
+    topic: str = "chat.message"
+    reply_to: str | None = None
+    session_id: str | None = None
+    extensions: Extensions = EMPTY
+    raw: bytes | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Outbound:
+    """One send, as an adapter gets it.
+
+    Attributes:
+        address: The conversation's address on the channel, without prefix.
+        idempotency_key: Ours, the same at every attempt of this send.
+        claim: Grows with every start of this send.
+    """
+
+    id: int
+    channel: str
+    conversation_key: str
+    address: str
+    text: str
+    idempotency_key: str
+    part: int
+    claim: int
+    attempt: int
+    reply_to: str | None = None
+
+
+@attrs.frozen
+class Sent:
+    """The channel has it. `deduped`: it had it before and dropped this copy."""
+
+    platform_message_id: str | None
+    deduped: bool = False
+
+
+@attrs.frozen
+class NotSent:
+    """The channel does not have it, for certain: refused, or no byte left."""
+
+    code: Code
+    permanence: Permanence
+    retry_after_s: float | None = None
+    scope: Literal["chat", "bot"] | None = None
+    text: str = ""
+
+
+@attrs.frozen
+class Uncertain:
+    """Bytes may have left and no complete answer came: nobody knows."""
+
+    reason: str
+
+
+SendOutcome = Sent | NotSent | Uncertain
+
+
+class Edge(Protocol):
+    """What an adapter's `run` is given."""
+
+    async def accept(self, inbound: Inbound, *, facts: Mapping[str, str] | None = None) -> Stored | None:
+        """Take a token, validate, commit; return after the COMMIT.
+
+        Args:
+            inbound: The message.
+            facts: The adapter's own facts, stored in the same commit (a position, say).
+        Returns:
+            The row's place, or None where the message was a duplicate or was refused (counted either way).
+        Raises:
+            BusError: QUEUE_FULL only from an edge that is not linear; BUS_CLOSED; STORE_FULL, STORE_BUSY, STORE_IO.
+        """
+        ...
+
+    def fact(self, key: str) -> str | None:
+        """A durable fact of this adapter, as stored by an earlier `accept`."""
+        ...
+
+    def refused(self, reason: str, *, where: str) -> None:
+        """Count something unreadable that cannot be stored, and log where it stood."""
+        ...
+
+
+@runtime_checkable
+class Adapter(Protocol):
+    """A channel plug-in. `name` is the channel's name, `prefix` that of its conversation keys.
+
+    `send` reports its outcome as a value; any exception, cancel or time-out of it means Uncertain.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def prefix(self) -> str: ...
+    @property
+    def caps(self) -> ChannelCaps: ...
+
+    async def run(self, edge: Edge, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Read the channel until it ends or the runtime cancels; call `task_status.started()` when ready."""
+        ...
+
+    async def send(self, out: Outbound) -> SendOutcome:
+        """Send one message, once."""
+        ...
+
+
+@runtime_checkable
+class Reconciles(Protocol):
+    """An adapter whose caps say `reconciles`: it can look a send up."""
+
+    async def reconcile(self, out: Outbound) -> Sent | NotSent | None:
+        """Whether this send happened; None where the channel cannot tell any more."""
+        ...
+
+
+__all__ = [
+    "Adapter",
+    "ChannelCaps",
+    "Edge",
+    "Inbound",
+    "NotSent",
+    "Outbound",
+    "Reconciles",
+    "SendOutcome",
+    "Sent",
+    "Uncertain",
+]

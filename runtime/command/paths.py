@@ -1,0 +1,92 @@
+"""Checks the files of a command before any is opened or made."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from .problem import Problem
+
+_STORE_SUFFIXES = ("", "-wal", "-shm", "-journal", ".lock")
+
+
+def check_paths(*, log: Path | None, store: Path, sink: Path) -> None:
+    """Refuse files that cannot be what they are named for.
+
+    Args:
+        log: To be read: a regular file, or a link to one; None for the demo's own.
+        store: A store, or nothing yet.
+        sink: A sink, or nothing yet.
+    Raises:
+        Problem: exit code 2, with what to do.
+    """
+    if log is not None:
+        _check_log(log)
+    _check_output("--store", store)
+    _check_output("--sink", sink)
+    beside = [store.with_name(store.name + suffix) for suffix in _STORE_SUFFIXES]
+    for path in beside:
+        if _is_same(sink, path):
+            raise Problem(f"--sink {sink} is a file of the store; give the sink a name of its own")
+        if log is not None and _is_same(log, path):
+            raise Problem(
+                f"--store {store} would overwrite the input {log}; give the store a name of its own"
+            )
+    if log is not None and _is_same(log, sink):
+        raise Problem(f"--sink {sink} is the input itself; give the sink a name of its own")
+    if not store.exists() and sink.exists() and sink.stat().st_size:
+        raise Problem(
+            f"--sink {sink} holds the answers of another store, and {store} is new; give the sink a new name"
+        )
+
+
+def _check_log(log: Path) -> None:
+    try:
+        mode = log.stat().st_mode
+        if not stat.S_ISREG(mode):
+            raise Problem(f"--input {log} is no regular file; give the path of a chat log")
+        with log.open("rb"):
+            pass
+    except FileNotFoundError:
+        raise Problem(f"--input {log} does not exist; give the path of a chat log") from None
+    except (OSError, ValueError) as error:
+        raise Problem(f"--input {log} cannot be read: {_reason(error)}") from None
+
+
+def _check_output(option: str, path: Path) -> None:
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        _check_folder(option, path.parent)
+        return
+    except (OSError, ValueError) as error:
+        raise Problem(f"{option} {path} cannot be used: {_reason(error)}") from None
+    if stat.S_ISLNK(mode):
+        raise Problem(f"{option} {path} is a symbolic link; give the path of the file itself")
+    if not stat.S_ISREG(mode):
+        raise Problem(f"{option} {path} is no regular file; give the path of a file, or of none yet")
+    if not os.access(path, os.R_OK | os.W_OK):
+        raise Problem(f"{option} {path} cannot be written; change its permissions or give another path")
+    _check_folder(option, path.parent)
+
+
+def _check_folder(option: str, folder: Path) -> None:
+    if not folder.is_dir():
+        raise Problem(f"{option}: there is no folder {folder}; make it first")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise Problem(f"{option}: the folder {folder} cannot be written; give another path")
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    """The same file, by name or through links."""
+    if one.exists() and other.exists():
+        return one.samefile(other)
+    return one.resolve() == other.resolve()
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return error.strerror or str(error) if isinstance(error, OSError) else str(error)
+
+
+__all__ = ["check_paths"]

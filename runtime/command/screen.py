@@ -1,0 +1,112 @@
+"""What the demo shows to people: the bar, the chat, the table. rich is loaded only where something is shown."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING
+
+import attrs
+import click
+
+from ...adapters.transcript import BadLine, SinkLine, Tally
+from .safe_text import safe_text
+from .sample import CONVERSATIONS
+from .summary import Summary
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+_BOT = "bot"
+
+
+def notice(text: str) -> None:
+    """Say something beside the result."""
+    click.echo(safe_text(text), err=True)
+
+
+def show_bad_lines(lines: Iterable[BadLine], total: int) -> None:
+    """Name the first bad lines of the log, and how many there are."""
+    for line in lines:
+        notice(f"line {line.number} refused: {line.reason}")
+    if total:
+        notice(f"{total} bad line{'s' if total > 1 else ''} in the log")
+
+
+@contextmanager
+def progress_bar() -> Generator[Callable[[Tally], None]]:
+    """A bar on standard error while the block runs, where that is a terminal; else nothing."""
+    if not sys.stderr.isatty():
+        yield _no_bar
+        return
+    from rich.console import Console  # noqa: PLC0415 (costs a tenth of a second)
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
+    columns = (TextColumn("messages"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(file=sys.stderr), transient=True) as progress:
+        task = progress.add_task("messages", total=None)
+
+        def advance(tally: Tally) -> None:
+            progress.update(task, total=tally.total, completed=tally.settled)
+
+        yield advance
+
+
+def _no_bar(tally: Tally) -> None:
+    pass
+
+
+def show_chat(answers: Iterable[SinkLine], file: IO[str] | None = None) -> None:
+    """Show the demo's own conversations with the bot's answers below each message."""
+    from rich.text import Text  # noqa: PLC0415
+
+    console = _console(file)
+    by_conversation: dict[str, list[str]] = {}
+    for line in answers:
+        by_conversation.setdefault(line.conversation, []).append(line.text)
+    width = max(len(sender) for _, messages in CONVERSATIONS for sender, _, _ in messages)
+    for name, messages in CONVERSATIONS:
+        console.print(Text(safe_text(name), style="bold underline"))
+        said = by_conversation.get(name, [])
+        for turn, (sender, at, text) in enumerate(messages):
+            console.print(_chat_line(at, sender, text, width, "cyan"))
+            if turn < len(said):
+                console.print(_chat_line("", _BOT, said[turn], width, "green"))
+        console.print()
+
+
+def _chat_line(at: str, who: str, text: str, width: int, style: str) -> Text:
+    from rich.text import Text  # noqa: PLC0415
+
+    return Text.assemble(
+        (f"{safe_text(at):>5}  ", "dim"), (f"{safe_text(who):<{width}}  ", style), safe_text(text)
+    )
+
+
+def show_table(summary: Summary, file: IO[str] | None = None) -> None:
+    """Show the summary: totals of the store beside what this run added."""
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table(title="shardline demo", title_justify="left")
+    table.add_column("", no_wrap=True)
+    table.add_column("store", justify="right")
+    table.add_column("this run", justify="right")
+    values: dict[str, float] = attrs.asdict(summary)
+    for name, value in values.items():
+        if name.startswith("run_"):
+            continue
+        run = values.get(f"run_{name}")
+        table.add_row(name.replace("_", " "), f"{value:,}", "" if run is None else f"{run:,}")
+    table.add_row("seconds", "", f"{summary.run_seconds:,}")
+    _console(file).print(table)
+
+
+def _console(file: IO[str] | None) -> Console:
+    from rich.console import Console  # noqa: PLC0415
+
+    return Console(file=file, highlight=False, soft_wrap=True)
+
+
+__all__ = ["notice", "progress_bar", "show_bad_lines", "show_chat", "show_table"]

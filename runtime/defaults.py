@@ -1,0 +1,88 @@
+"""Every default of the runtime, once: the code takes the constants, the documentation prints the table."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+_DAY_S: Final = 86_400.0
+_KIB: Final = 1024
+
+SHARD_COUNT: Final = 16
+MAX_INFLIGHT: Final = 1_024
+MAX_LANE_BACKLOG: Final = 10_000
+MAX_BACKLOG: Final = 1_000_000
+GRACE_S: Final = 30.0
+SEND_TIMEOUT_S: Final = 30.0
+HANDLER_TIMEOUT_S: Final = 30.0
+CONCURRENCY: Final = 64
+ACK_DEADLINE_S: Final = 30.0
+DELIVERY_CONCURRENCY: Final = 16
+BREAKER_FAILURES: Final = 5
+BREAKER_WINDOW_S: Final = 30.0
+BREAKER_OPEN_S: Final = 10.0
+MAX_RETRIES: Final = 5
+BASE_DELAY_S: Final = 0.5
+DELAY_MULTIPLIER: Final = 2.0
+MAX_DELAY_S: Final = 30.0
+MIN_DELAY_S: Final = 0.05
+SUSPECT_CRASHES: Final = 2
+MAX_BLAMES: Final = 5
+MAX_ERRORS: Final = 32
+MAX_HOPS: Final = 64
+MAX_EFFECTS: Final = 1_000
+PAYLOAD_BYTES: Final = 1024 * _KIB
+STATE_BYTES: Final = 256 * _KIB
+DEDUPE_HORIZON_S: Final = 30 * _DAY_S
+RETENTION_S: Final = 30 * _DAY_S
+
+
+@attrs.frozen
+class Default:
+    """One line of the table. `name` is the setting's name, and in capitals that of its constant here."""
+
+    name: str
+    value: float
+    unit: str
+    meaning: str
+
+
+DEFAULTS: Final[tuple[Default, ...]] = (
+    Default(
+        "shard_count", SHARD_COUNT, "shards", "units of ownership; stored, fixed for the life of a store"
+    ),
+    Default("max_inflight", MAX_INFLIGHT, "messages", "tokens of the edges, and the window over the backlog"),
+    Default(
+        "max_lane_backlog", MAX_LANE_BACKLOG, "messages", "waiting in one conversation before edges refuse"
+    ),
+    Default("max_backlog", MAX_BACKLOG, "messages", "waiting in all conversations before edges stop reading"),
+    Default("grace_s", GRACE_S, "seconds", "how long a stop lets handlers finish"),
+    Default("send_timeout_s", SEND_TIMEOUT_S, "seconds", "time limit of one send"),
+    Default("handler_timeout_s", HANDLER_TIMEOUT_S, "seconds", "time limit of one turn"),
+    Default("concurrency", CONCURRENCY, "turns", "under way at once in one topic"),
+    Default(
+        "ack_deadline_s", ACK_DEADLINE_S, "seconds", "until an event goes to another member of its group"
+    ),
+    Default("delivery_concurrency", DELIVERY_CONCURRENCY, "sends", "under way at once in one channel"),
+    Default(
+        "breaker_failures", BREAKER_FAILURES, "failures", "within the window that open a circuit breaker"
+    ),
+    Default("breaker_window_s", BREAKER_WINDOW_S, "seconds", "in which a breaker counts failures"),
+    Default("breaker_open_s", BREAKER_OPEN_S, "seconds", "until an open breaker lets one message try"),
+    Default("max_retries", MAX_RETRIES, "tries", "after the first one, before a message is dead"),
+    Default("base_delay_s", BASE_DELAY_S, "seconds", "upper bound of the first wait"),
+    Default("delay_multiplier", DELAY_MULTIPLIER, "times", "by which the bound grows with each failure"),
+    Default("max_delay_s", MAX_DELAY_S, "seconds", "upper bound of every wait"),
+    Default("min_delay_s", MIN_DELAY_S, "seconds", "lower bound of every wait with jitter"),
+    Default("suspect_crashes", SUSPECT_CRASHES, "crashes", "found claimed so often, a message is run apart"),
+    Default("max_blames", MAX_BLAMES, "crashes", "found claimed alone so often, a message is dead"),
+    Default("max_errors", MAX_ERRORS, "errors", "kept with a row; the history has them all"),
+    Default("max_hops", MAX_HOPS, "messages", "that may have caused one another before the next is dead"),
+    Default("max_effects", MAX_EFFECTS, "effects", "of one turn"),
+    Default("payload_bytes", PAYLOAD_BYTES, "bytes", "longest message on the wire"),
+    Default("state_bytes", STATE_BYTES, "bytes", "longest packed state of a conversation"),
+    Default("dedupe_horizon_s", DEDUPE_HORIZON_S, "seconds", "how long a key is known as a repeat"),
+    Default("retention_s", RETENTION_S, "seconds", "how long finished messages and history are kept"),
+)
+"""The table, in the order the documentation prints it."""

@@ -1,0 +1,72 @@
+"""The actor of one channel's sends: hands rows to the adapter and turns what happens into an outcome."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from .channel import Adapter, NotSent, Reconciles, SendOutcome, Sent, Uncertain
+from .pool import WorkerPool
+from .retry import RetryPolicy
+from .send import Send
+from .shard_messages import LookedUp, SendEnded
+
+if TYPE_CHECKING:
+    import structlog.typing
+
+
+class DeliveryActor:
+    """Sends the rows of one channel, at most `caps.concurrency` at once.
+
+    Args:
+        adapter: The channel.
+        retry: How often and when a send that did not happen is tried again.
+        log: For sends that raised.
+    """
+
+    def __init__(self, adapter: Adapter, *, retry: RetryPolicy, log: structlog.typing.FilteringBoundLogger) -> None:
+        self.adapter = adapter
+        self.retry = retry
+        self.can_look_up = adapter.caps.reconciles and isinstance(adapter, Reconciles)
+        self.pool: WorkerPool[Send] = WorkerPool(adapter.caps.concurrency, self._work)
+        self._log = log.bind(channel=adapter.name)
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Send until cancelled; a send under way is then cancelled, and nobody knows whether it went out."""
+        await self.pool.run(task_status=task_status)
+
+    async def _work(self, send: Send) -> None:
+        if not send.is_lookup:
+            send.answer = await self.adapter.send(send.outbound)
+        elif isinstance(self.adapter, Reconciles):
+            send.answer = await self.adapter.reconcile(send.outbound)
+            send.is_answered = True
+
+    def conclude(self, send: Send, error: BaseException | None, *, timed_out: bool, cancelled: bool) -> None:
+        """Report the end of a job to the shard. An answer in hand counts, however late it came."""
+        if send.is_lookup:
+            self._conclude_lookup(send, error, timed_out=timed_out)
+            return
+        outcome: SendOutcome
+        if isinstance(send.answer, Sent | NotSent | Uncertain):
+            outcome = send.answer
+        elif error is not None:
+            self._log.warning("send.raised", outbox_id=send.row.record.id, error_type=type(error).__name__)
+            outcome = Uncertain(type(error).__name__)
+        elif cancelled:
+            outcome = Uncertain("stopped while sending")
+        elif timed_out:
+            outcome = Uncertain("timed out")
+        else:
+            outcome = Uncertain(f"the adapter answered {type(send.answer).__name__}")
+        send.shard.tell(SendEnded(send, outcome))
+
+    def _conclude_lookup(self, send: Send, error: BaseException | None, *, timed_out: bool) -> None:
+        answer = send.answer
+        if send.is_answered and (answer is None or isinstance(answer, Sent | NotSent)):
+            send.shard.tell(LookedUp(send, answer, None))
+            return
+        failed = "timed out" if timed_out else "stopped" if error is None else type(error).__name__
+        self._log.warning("send.lookup_failed", outbox_id=send.row.record.id, reason=failed)
+        send.shard.tell(LookedUp(send, None, failed))

@@ -1,0 +1,119 @@
+"""The edge actor: runs one adapter and gives it the one way in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import attrs
+import trio
+
+from ..actors.codec import pack_plain, unpack_plain
+from ..actors.envelope import MessageEnvelope
+from ..actors.errors import BusError, Code
+from ..actors.extensions import EMPTY, Extensions
+from ..actors.identifiers import new_uuid7, session_id_for
+from ..actors.instants import rfc3339_from_us, us_from_rfc3339
+from ..actors.message import BusMessage, Direction, clean_text, validate_message
+from ..storage.commands import Fact, Stored
+from .channel import Adapter, Inbound
+
+if TYPE_CHECKING:
+    from .inbox import Inbox
+    from .services import Services
+
+_FACT_BYTES = 64 * 1024
+_CONTENT_CODES = frozenset(
+    {Code.INVALID_MESSAGE, Code.TOO_LARGE, Code.INVALID_TOPIC, Code.NO_SUBSCRIBER, Code.IDEMPOTENCY_KEY_REQUIRED}
+)
+
+
+class EdgeActor:
+    """One adapter's reading side.
+
+    Args:
+        adapter: The channel.
+        inbox: Where messages go in.
+        services: The runtime's parts.
+    """
+
+    def __init__(self, adapter: Adapter, inbox: Inbox, services: Services) -> None:
+        self.adapter = adapter
+        self.is_finished = False
+        self._inbox = inbox
+        self._services = services
+        self._log = services.log.bind(channel=adapter.name)
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Run the adapter until it ends by itself or is cancelled."""
+        self.is_finished = False
+        await self.adapter.run(self, task_status=task_status)
+        self.is_finished = True
+        self._services.activity.changed()
+
+    async def accept(self, inbound: Inbound, *, facts: Mapping[str, str] | None = None) -> Stored | None:
+        """See `Edge.accept`."""
+        services, adapter = self._services, self.adapter
+        try:
+            message = self._message(inbound)
+            validate_message(message)
+            kept = tuple(Fact(adapter.name, k, pack_plain(v, limit_bytes=_FACT_BYTES, what=k)) for k, v in facts.items()) if facts else ()
+            outcome = await self._inbox.accept(
+                message, dedupe_key=f"in:{adapter.name}:{inbound.platform_message_id}", facts=kept
+            )
+        except BusError as error:
+            if error.code not in _CONTENT_CODES or not adapter.caps.linear:
+                raise
+            services.count("refused")
+            self._log.warning(
+                "message.refused", bus_error_code=str(error.code), platform_message_id=inbound.platform_message_id
+            )
+            return None
+        return outcome if isinstance(outcome, Stored) else None
+
+    def fact(self, key: str) -> str | None:
+        """See `Edge.fact`."""
+        stored = self._services.store.reader.fact(self.adapter.name, key)
+        if stored is None:
+            return None
+        value = unpack_plain(stored, limit_bytes=_FACT_BYTES)
+        return value if isinstance(value, str) else None
+
+    def refused(self, reason: str, *, where: str) -> None:
+        """See `Edge.refused`."""
+        self._services.count("refused")
+        self._log.warning("message.unreadable", reason=reason, where=where)
+
+    def _message(self, inbound: Inbound) -> BusMessage:
+        services, adapter = self._services, self.adapter
+        info = services.store.info
+        now_us = services.clock.wall_us()
+        key = f"{adapter.prefix}:{inbound.address}"
+        extensions = inbound.extensions
+        if extensions is EMPTY:
+            extensions = Extensions(
+                platform_message_id=inbound.platform_message_id, reply_to=inbound.reply_to, from_user_id=inbound.sender
+            )
+        elif extensions.platform_message_id is None:
+            extensions = attrs.evolve(extensions, platform_message_id=inbound.platform_message_id)
+        message_id = new_uuid7()
+        return BusMessage(
+            id=message_id,
+            direction=Direction.INBOUND,
+            channel=adapter.name,
+            topic=inbound.topic,
+            conversation_key=key,
+            participant_key=f"{adapter.prefix}:{inbound.sender}" if inbound.sender else None,
+            idempotency_key=inbound.platform_message_id,
+            correlation_id=message_id,
+            payload=MessageEnvelope(
+                message_id=inbound.platform_message_id,
+                text=clean_text(inbound.text),
+                sent_at=inbound.sent_at or rfc3339_from_us(now_us),
+                session_id=inbound.session_id or session_id_for(info.uuid, info.created_at_us, key),
+                reply_to=inbound.reply_to,
+            ),
+            created_at_us=us_from_rfc3339(inbound.sent_at, "sent_at") if inbound.sent_at else now_us,
+            extensions=extensions,
+            raw=inbound.raw,
+        )

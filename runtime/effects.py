@@ -1,0 +1,51 @@
+"""What a handler decides during its turn: buffered, and committed together with the end of the turn."""
+
+from __future__ import annotations
+
+import attrs
+
+from ..actors.plain import Plain
+from ..storage.records import OnUncertain
+
+
+@attrs.frozen
+class SendRef:
+    """Names a send: by its channel and idempotency key (and part, for a split text)."""
+
+    channel: str
+    idempotency_key: str
+    part: int = 0
+
+
+@attrs.frozen
+class SendEffect:
+    """A send to a conversation, this one's or another's."""
+
+    ref: SendRef
+    conversation_key: str
+    text: str
+    reply_to: str | None
+    on_uncertain: OnUncertain | None
+
+
+@attrs.frozen
+class MessageEffect:
+    """An inbound message for a conversation, made by a handler."""
+
+    topic: str
+    conversation_key: str
+    text: str
+
+
+@attrs.frozen
+class EventEffect:
+    """An event for an event topic."""
+
+    topic: str
+    payload: Plain
+    key: str | None
+    headers: dict[str, str]
+    idem_key: str | None
+
+
+Effect = SendEffect | MessageEffect | EventEffect

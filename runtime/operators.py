@@ -1,0 +1,149 @@
+"""What a person may look at and decide, as an API on a live runtime."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+from ..actors.errors import BusError, Code
+from ..storage.records import InboxStatus, OutboxState, StoredInbox, StoredOutbox
+from .outbox_rules import Cancel, OutboxEvent, Requeue, ResolveDead, ResolveResend, ResolveSent
+from .shard_messages import MoveSend
+from .shard_messages import Requeue as RequeueMessage
+
+if TYPE_CHECKING:
+    from .services import Services
+
+_TIMEOUT_S = 30.0
+Decision = Literal["sent", "resend", "dead"]
+
+
+class DeadLetters:
+    """Messages that gave up.
+
+    Args:
+        services: The runtime's parts.
+    """
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def list(self, *, key: str | None = None, offset: int = 0, limit: int = 100) -> list[StoredInbox]:
+        """Dead messages, the newest first.
+
+        Args:
+            key: Only this conversation's.
+            offset: How many to pass over.
+            limit: At most this many.
+        """
+        return self._services.store.reader.list_inbox(status=InboxStatus.DEAD, key=key, offset=offset, limit=limit)
+
+    def show(self, row_id: int) -> StoredInbox:
+        """One message, whatever its status.
+
+        Raises:
+            BusError: NOT_FOUND.
+        """
+        stored = self._services.store.reader.inbox(row_id)
+        if stored is None:
+            raise BusError(Code.NOT_FOUND, "no such message", row_id=row_id)
+        return stored
+
+    async def requeue(self, row_id: int) -> None:
+        """Send a dead or parked message through again: same id and keys, a new place at the tail, budgets at zero.
+
+        Raises:
+            BusError: NOT_FOUND; INVALID_TRANSITION, it is not dead or parked (any more).
+        """
+        shard = self._services.shards[self.show(row_id).record.shard]
+        await shard.ref.ask(partial(RequeueMessage, row_id), timeout_s=_TIMEOUT_S)
+
+
+class Messages:
+    """Accepted messages, whatever became of them.
+
+    Args:
+        services: The runtime's parts.
+    """
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def list(
+        self, *, status: InboxStatus | None = None, key: str | None = None, offset: int = 0, limit: int = 100
+    ) -> list[StoredInbox]:
+        """Messages, the newest first.
+
+        Args:
+            status: Only those in this status.
+            key: Only this conversation's.
+            offset: How many to pass over.
+            limit: At most this many.
+        """
+        return self._services.store.reader.list_inbox(status=status, key=key, offset=offset, limit=limit)
+
+
+class OutboxDesk:
+    """Sends that wait for a decision, and all others.
+
+    Args:
+        services: The runtime's parts.
+    """
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def list(
+        self, *, state: OutboxState | None = None, key: str | None = None, offset: int = 0, limit: int = 100
+    ) -> list[StoredOutbox]:
+        """Sends, the newest first.
+
+        Args:
+            state: Only those in this state.
+            key: Only this conversation's.
+            offset: How many to pass over.
+            limit: At most this many.
+        """
+        return self._services.store.reader.list_outbox(state=state, key=key, offset=offset, limit=limit)
+
+    async def resolve(self, row_id: int, decision: Decision) -> None:
+        """Decide over an uncertain send.
+
+        Args:
+            row_id: Its row.
+            decision: `sent`, the channel has it; `resend`, send it again at the tail; `dead`, give it up.
+        Raises:
+            BusError: NOT_FOUND; INVALID_TRANSITION, it is not uncertain (any more); INVALID_MESSAGE, another word.
+        """
+        match decision:
+            case "sent":
+                await self._move(row_id, ResolveSent())
+            case "resend":
+                await self._move(row_id, ResolveResend())
+            case "dead":
+                await self._move(row_id, ResolveDead())
+            case _:
+                raise BusError(Code.INVALID_MESSAGE, "a decision is sent, resend or dead", given=decision)
+
+    async def requeue(self, row_id: int) -> None:
+        """Send a dead row through again, at the tail of its conversation.
+
+        Raises:
+            BusError: NOT_FOUND; INVALID_TRANSITION.
+        """
+        await self._move(row_id, Requeue())
+
+    async def cancel(self, row_id: int, *, reason: str = "cancelled") -> None:
+        """Take back a send that waits.
+
+        Raises:
+            BusError: NOT_FOUND; INVALID_TRANSITION, it is under way or has ended.
+        """
+        await self._move(row_id, Cancel(str(Code.DELIVERY_PERMANENT), reason))
+
+    async def _move(self, row_id: int, event: OutboxEvent) -> None:
+        stored = self._services.store.reader.outbox(row_id)
+        if stored is None:
+            raise BusError(Code.NOT_FOUND, "no such send", row_id=row_id)
+        shard = self._services.shards[stored.record.shard]
+        await shard.ref.ask(partial(MoveSend, row_id, event), timeout_s=_TIMEOUT_S)

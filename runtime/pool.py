@@ -1,0 +1,206 @@
+"""A pool of long-lived worker tasks with slots, and a fair line for them.
+
+A slot is reserved before work is claimed on disk, and given back when the work has ended; whoever finds none free
+stands in line. Workers outlive jobs and wake each other in a chain, so a burst of jobs costs one wake-up. Each worker
+keeps one cancel scope for many jobs and moves its deadline: a scope per job would cost a fifth of the throughput.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Generic, Protocol, TypeVar
+
+import trio
+
+_CHECKPOINT_EVERY = 32
+
+
+class Job(Protocol):
+    """One piece of work: `ended` or `dropped` is called exactly once, also when the pool is cancelled."""
+
+    timeout_s: float
+
+    def ended(self, error: BaseException | None, *, timed_out: bool, cancelled: bool) -> None:
+        """Record how it ended."""
+        ...
+
+    def dropped(self) -> None:
+        """Record that no worker will begin it."""
+        ...
+
+
+J = TypeVar("J", bound=Job)
+
+
+class WorkerPool(Generic[J]):
+    """Runs jobs, at most `slots` at once.
+
+    Args:
+        slots: Jobs under way at once, > 0.
+        work: The work itself. What it raises is handed to the job's `ended`.
+    """
+
+    def __init__(self, slots: int, work: Callable[[J], Awaitable[None]]) -> None:
+        self._slots = slots
+        self._free = slots
+        self._work = work
+        self._line: deque[Callable[[], bool]] = deque()
+        self._ready: deque[J] = deque()
+        self._parked: deque[trio.lowlevel.Task] = deque()
+        self._nursery: trio.Nursery | None = None
+        self._workers = 0
+        self._waking = False
+        self._running: dict[J, trio.CancelScope] = {}
+        self._revoked: dict[J, trio.Event] = {}
+
+    @property
+    def is_idle(self) -> bool:
+        """No slot is taken."""
+        return self._free == self._slots
+
+    def try_reserve(self) -> bool:
+        """Reserve a slot, unless none is free or somebody stands in line."""
+        if self._free and not self._line:
+            self._free -= 1
+            return True
+        return False
+
+    def reserve_later(self, granted: Callable[[], bool]) -> None:
+        """Stand in line. `granted` is called with a slot reserved; it answers False to pass the slot on."""
+        self._line.append(granted)
+        self._serve_line()
+
+    @property
+    def has_line(self) -> bool:
+        """Whether somebody waits for a slot."""
+        return bool(self._line)
+
+    def give_back(self) -> None:
+        """End a reservation: the first in line gets the slot."""
+        self._free += 1
+        self._serve_line()
+
+    def start(self, job: J) -> None:
+        """Run a job under a slot reserved for it."""
+        self._ready.append(job)
+        self._wake_one()
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Hold the workers until cancelled. Jobs that were started before are taken up."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            try:
+                task_status.started()
+                if self._ready:
+                    self._wake_one()
+                await trio.sleep_forever()
+            finally:
+                self._nursery = None
+                self._workers = 0
+                self._waking = False
+                while self._ready:
+                    self._ready.popleft().dropped()
+
+    @property
+    def running(self) -> list[J]:
+        """Jobs that a worker has begun and not ended."""
+        return list(self._running)
+
+    @property
+    def all_jobs(self) -> list[J]:
+        """Jobs begun, and jobs that wait for a worker."""
+        return [*self._running, *self._ready]
+
+    async def revoke(self, jobs: Iterable[J]) -> None:
+        """Cancel jobs and return when they have really ended; those not begun are dropped. No `ended` says timed out."""
+        wanted = list(jobs)
+        for job in wanted:
+            if job in self._running:
+                self._revoked[job] = trio.Event()
+                self._running[job].cancel()
+            elif job in self._ready:
+                self._ready.remove(job)
+                job.dropped()
+        for job in wanted:
+            if job in self._revoked:
+                await self._revoked[job].wait()
+                del self._revoked[job]
+
+    def _serve_line(self) -> None:
+        while self._free and self._line:
+            granted = self._line.popleft()
+            self._free -= 1
+            if not granted():
+                self._free += 1
+
+    def _wake_one(self) -> None:
+        if self._waking or self._nursery is None:
+            return
+        if self._parked:
+            self._waking = True
+            trio.lowlevel.reschedule(self._parked.popleft())
+        elif self._workers < self._slots:
+            self._waking = True
+            self._workers += 1
+            self._nursery.start_soon(self._worker)
+
+    async def _next_job(self) -> J:
+        while not self._ready:
+            task = trio.lowlevel.current_task()
+            self._parked.append(task)
+
+            def abort(_: trio.lowlevel.RaiseCancelT, task: trio.lowlevel.Task = task) -> trio.lowlevel.Abort:
+                self._parked.remove(task)
+                return trio.lowlevel.Abort.SUCCEEDED
+
+            await trio.lowlevel.wait_task_rescheduled(abort)
+            self._waking = False
+        self._waking = False
+        job = self._ready.popleft()
+        if self._ready:
+            self._wake_one()
+        return job
+
+    async def _worker(self) -> None:
+        while True:
+            job: J | None = None
+            error: BaseException | None = None
+            outside = True
+            try:
+                with trio.CancelScope() as scope:
+                    for _ in range(_CHECKPOINT_EVERY):
+                        job = None
+                        job = await self._next_job()
+                        self._running[job] = scope
+                        error = None
+                        scope.deadline = trio.current_time() + job.timeout_s
+                        try:
+                            await self._work(job)
+                        except Exception as raised:
+                            error = raised
+                        except BaseExceptionGroup as group:
+                            cancelled, error = group.split(trio.Cancelled)
+                            if cancelled is not None:
+                                raise cancelled from None
+                            raise
+                        if scope.cancel_called:
+                            break
+                        scope.deadline = math.inf
+                        self._end(job, error)
+                        job = None
+                outside = False
+            finally:
+                if job is not None:
+                    self._end(job, error, timed_out=not outside, cancelled=outside)
+            await trio.lowlevel.checkpoint()
+
+    def _end(self, job: J, error: BaseException | None, *, timed_out: bool = False, cancelled: bool = False) -> None:
+        del self._running[job]
+        revoked = self._revoked.get(job)
+        if revoked is None:
+            job.ended(error, timed_out=timed_out, cancelled=cancelled)
+        else:
+            job.ended(error, timed_out=False, cancelled=True)
+            revoked.set()

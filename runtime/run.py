@@ -1,0 +1,70 @@
+"""Runs a bot as a program: signals, logs for people, exit codes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from enum import IntEnum
+from pathlib import Path
+from typing import Literal
+
+import trio
+
+from ..actors.errors import BusError
+from .app import Runtime
+from .channel import Adapter
+from .defaults import GRACE_S, MAX_INFLIGHT, SHARD_COUNT
+from .topology import Topology
+
+
+class ExitCode(IntEnum):
+    """What a command's end means."""
+
+    CLEAN = 0
+    FAILURE = 1
+    USAGE = 2
+    CANCELLED_WORK = 3
+    NOT_YET_DONE = 4
+
+
+def run(
+    topology: Topology,
+    *,
+    store: str | Path,
+    adapters: Sequence[Adapter] = (),
+    durability: Literal["full", "normal"] = "full",
+    shard_count: int = SHARD_COUNT,
+    max_inflight: int = MAX_INFLIGHT,
+    unhandled: Literal["refuse", "park"] = "refuse",
+    grace_s: float = GRACE_S,
+) -> None:
+    """Run a bot until SIGINT or SIGTERM; return after a clean stop.
+
+    The arguments are those of `Runtime.open`.
+
+    Raises:
+        SystemExit: 1, the runtime failed (its code and text are on standard error); 3, the stop cancelled work: it is
+            on disk and goes on at the next start.
+    """
+
+    async def main() -> ExitCode:
+        async with Runtime.open(
+            topology,
+            store=store,
+            adapters=adapters,
+            durability=durability,
+            shard_count=shard_count,
+            max_inflight=max_inflight,
+            unhandled=unhandled,
+            grace_s=grace_s,
+        ) as runtime:
+            await runtime.serve(signals=True)
+        return ExitCode.CANCELLED_WORK if runtime.has_cancelled_work else ExitCode.CLEAN
+
+    try:
+        code = trio.run(main)
+    except BusError as error:
+        print(f"shardline: {error}", file=sys.stderr)
+        code = ExitCode.FAILURE
+    if code is not ExitCode.CLEAN:
+        sys.exit(code)

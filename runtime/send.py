@@ -1,0 +1,84 @@
+"""One outbox row in memory, and one attempt to send it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..actors.keys import split_key
+from ..storage.records import OutboundContent, OutboxRecord
+from .channel import Outbound, SendOutcome
+from .shard_messages import LookedUp, SendEnded
+
+if TYPE_CHECKING:
+    from .delivery import DeliveryActor
+    from .lane import Lane
+    from .shard import ShardActor
+
+
+class PendingRow:
+    """An outbox row in a lane. It never holds a token: what a handler decided is never held back."""
+
+    __slots__ = ("content", "is_looked_up", "is_parked", "lookups", "record")
+
+    holds_token = False
+
+    def __init__(self, record: OutboxRecord, content: OutboundContent) -> None:
+        self.record = record
+        self.content = content
+        self.lookups = 0
+        self.is_looked_up = False
+        self.is_parked = False
+
+    @property
+    def seq(self) -> int:
+        """The row's place in its shard."""
+        return self.record.seq
+
+
+class Send:
+    """A started row on its way through a channel's workers; with `is_lookup` the question whether it went out."""
+
+    __slots__ = ("answer", "delivery", "is_answered", "is_lookup", "lane", "row", "shard", "timeout_s")
+
+    def __init__(
+        self,
+        shard: ShardActor,
+        lane: Lane[PendingRow],
+        row: PendingRow,
+        delivery: DeliveryActor,
+        *,
+        is_lookup: bool = False,
+    ) -> None:
+        self.shard = shard
+        self.lane = lane
+        self.row = row
+        self.delivery = delivery
+        self.is_lookup = is_lookup
+        self.answer: SendOutcome | None = None
+        self.is_answered = False
+        self.timeout_s = delivery.adapter.caps.send_timeout_s
+
+    @property
+    def outbound(self) -> Outbound:
+        """What the adapter gets."""
+        record, content = self.row.record, self.row.content
+        return Outbound(
+            id=record.id,
+            channel=record.channel,
+            conversation_key=record.conversation_key,
+            address=split_key(record.conversation_key)[1],
+            text=content.text,
+            idempotency_key=record.idempotency_key,
+            part=record.part,
+            claim=record.claim,
+            attempt=record.attempts,
+            reply_to=content.reply_to,
+        )
+
+    def ended(self, error: BaseException | None, *, timed_out: bool, cancelled: bool) -> None:
+        """Tell the shard how it ended. Whatever is not a clean answer leaves the result open."""
+        self.delivery.conclude(self, error, timed_out=timed_out, cancelled=cancelled)
+
+    def dropped(self) -> None:
+        """No worker will begin it: no byte has left."""
+        self.shard.tell(LookedUp(self, None, "stopped") if self.is_lookup else SendEnded(self, None))

@@ -1,0 +1,72 @@
+"""What the actors of one runtime share. One record per runtime; nothing here is global."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ..actors.clock import Clock
+from ..storage.port import Store
+from .alarms import Alarms
+from .gate import Gate
+from .tokens import Tokens
+from .topology import FrozenTopology
+
+if TYPE_CHECKING:
+    import structlog.typing
+
+    from .activity import Activity
+    from .delivery import DeliveryActor
+    from .relay import Relay
+    from .shard import ShardActor
+    from .topic_handler import TopicHandlerActor
+
+
+@attrs.define(kw_only=True)
+class Services:
+    """The parts of a runtime, as its actors find each other.
+
+    Attributes:
+        draining: A stop has begun: nothing new is claimed or started.
+        counters: Events of this run by name, for `status` and the end's summary.
+    """
+
+    store: Store
+    clock: Clock
+    topology: FrozenTopology
+    tokens: Tokens
+    alarms: Alarms
+    gate: Gate
+    activity: Activity
+    random: random.Random
+    log: structlog.typing.FilteringBoundLogger
+    window_rows: int
+    shards: list[ShardActor] = attrs.field(factory=list["ShardActor"])
+    topics: dict[str, TopicHandlerActor] = attrs.field(factory=dict[str, "TopicHandlerActor"])
+    deliveries: dict[str, DeliveryActor] = attrs.field(factory=dict[str, "DeliveryActor"])
+    prefixes: dict[str, str] = attrs.field(factory=dict[str, str])
+    counters: dict[str, int] = attrs.field(factory=dict[str, int])
+    draining: bool = False
+    _relay: Relay | None = None
+
+    @property
+    def relay(self) -> Relay:
+        """Carries emits where the store does not."""
+        if self._relay is None:
+            raise AssertionError("the runtime is not wired yet")
+        return self._relay
+
+    def wire_relay(self, relay: Relay) -> None:
+        """Set the relay, once."""
+        self._relay = relay
+
+    def flush_all(self) -> None:
+        """Let every shard look again at what may start."""
+        for shard in self.shards:
+            shard.flush_soon()
+
+    def count(self, name: str, by: int = 1) -> None:
+        """Count an event of this run."""
+        self.counters[name] = self.counters.get(name, 0) + by

@@ -1,0 +1,306 @@
+"""The actor that owns one shard: every decision over its conversations is made here and committed under its lease."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import trio
+
+from ..actors.actor import Actor
+from ..actors.errors import BusError, Code
+from ..actors.ref import Reply
+from ..storage.commands import Commit, Committed, InboxMove, Outcome, OutboxMove, Refused
+from .inbox_rules import Release as ReleaseTurn
+from .inbox_rules import Requeue as RequeueEvent
+from .inbox_rules import inbox_move
+from .outbox_rules import Release as ReleaseSend
+from .outbox_rules import outbox_move
+from .pool import WorkerPool
+from .shard_inbox import ShardInbox
+from .shard_messages import (
+    Accepted,
+    Flush,
+    LookedUp,
+    MessageArrived,
+    MessageDue,
+    MoveSend,
+    Requeue,
+    SendArrived,
+    SendDue,
+    SendEnded,
+    Settled,
+    ShardMessage,
+    TurnEnded,
+)
+from .shard_outbox import ShardOutbox
+from .turn import QueuedRow
+
+if TYPE_CHECKING:
+    from .send import Send
+    from .services import Services
+
+_STOP_S = 5.0
+_MAILBOX = 8_192
+Pool = WorkerPool[Any]
+
+
+class ShardActor(Actor[ShardMessage]):
+    """One shard: lanes of messages and of sends over one lease.
+
+    A run begins with the lease. A restart takes a new epoch, ends what was running, gives claims back without
+    counting a crash, and reads everything again; what the journal still settles for the old epoch is ignored.
+    """
+
+    def __init__(self, number: int, services: Services) -> None:
+        super().__init__(f"shard-{number}", capacity=_MAILBOX)
+        self.number = number
+        self.epoch = services.store.epochs[number]
+        self.is_stopping = False
+        self._services = services
+        self._is_first_run = True
+        self._flush_told = False
+        self._unsettled = 0
+        self._held: Counter[Pool] = Counter()
+        self._sends: dict[int, Send] = {}
+        self.inbox = ShardInbox(self, services)
+        self.outbox = ShardOutbox(self, services, self._sends)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Nothing queued, at work, in back-off or on its way in this shard."""
+        return (
+            not self._unsettled
+            and not self._flush_told
+            and not len(self.mailbox)
+            and self.inbox.lanes.is_quiet
+            and self.outbox.lanes.is_quiet
+        )
+
+    @property
+    def is_drained(self) -> bool:
+        """No turn, send or commit of this shard is under way."""
+        return not (self._unsettled or self.inbox.turns or self._sends or len(self.mailbox))
+
+    def tell(self, message: ShardMessage) -> None:
+        """Leave a message."""
+        self.mailbox.put_nowait(message)
+
+    def tell_arrival(self, message: MessageArrived | SendArrived) -> None:
+        """Leave word of a row stored by somebody else; without room it stays on disk for the next scan."""
+        if len(self.mailbox) < _MAILBOX // 2:
+            self.tell(message)
+            return
+        lanes = self.inbox.lanes if isinstance(message, MessageArrived) else self.outbox.lanes
+        lanes.restart_scan()
+        self.flush_soon()
+
+    def tell_accepted(self, message: Accepted) -> None:
+        """Leave word of a settled publish; without room an unclaimed row stays on disk."""
+        if message.with_claim or len(self.mailbox) < _MAILBOX // 2:
+            self.tell(message)
+        else:
+            self.inbox.missed(message.row)
+            self.flush_soon()
+
+    def flush_soon(self) -> None:
+        """See that a flush follows the messages that wait now."""
+        if not self._flush_told:
+            self._flush_told = True
+            self.tell(Flush())
+
+    def hold(self, pool: Pool) -> None:
+        """A slot of this pool is reserved by this shard and not yet in a job."""
+        self._held[pool] += 1
+
+    def unhold(self, pool: Pool) -> None:
+        """The slot went into a job, or back."""
+        self._held[pool] -= 1
+
+    def submit(
+        self, commit: Commit, then: Callable[[Committed], None], refused: Callable[[BusError], None] | None = None
+    ) -> None:
+        """Hand a Commit to the journal; `then` runs as a message of this shard.
+
+        A refusal without `refused` means that the shard and the store disagree: the shard crashes and reads again.
+        """
+        self._unsettled += 1
+        self._services.store.submit(commit, partial(self._settled, self.epoch, then, refused))
+
+    def submit_moves(
+        self,
+        *,
+        inbox: tuple[InboxMove, ...] = (),
+        outbox: tuple[OutboxMove, ...] = (),
+        then: Callable[[Committed], None],
+        refused: Callable[[BusError], None] | None = None,
+    ) -> None:
+        """`submit` a Commit of transitions alone."""
+        at_us = self._services.clock.wall_us()
+        commit = Commit(shard=self.number, epoch=self.epoch, at_us=at_us, inbox=inbox, outbox=outbox)
+        self.submit(commit, then, refused)
+
+    def _settled(
+        self,
+        epoch: int,
+        then: Callable[[Committed], None],
+        refused: Callable[[BusError], None] | None,
+        outcome: Outcome,
+    ) -> None:
+        self.tell(Settled(epoch, then, refused, outcome))
+
+    # --- the actor -------------------------------------------------------------------------------------------
+
+    async def on_start(self) -> None:
+        """Own the shard; after a crash, give back what the crashed run had claimed."""
+        if self._is_first_run:
+            self._is_first_run = False
+        else:
+            await self._recover()
+        self.flush_soon()
+
+    async def handle(self, message: ShardMessage) -> None:
+        """Handle one message; nothing here waits."""
+        match message:
+            case Settled():
+                self._handle_settled(message)
+            case Accepted():
+                self._handle_accepted(message)
+            case TurnEnded():
+                self._handle_turn_ended(message)
+            case SendEnded():
+                self.outbox.send_ended(message)
+            case Flush():
+                self._flush()
+            case MessageArrived(row=row):
+                self.inbox.arrived(row)
+            case SendArrived(row=sent):
+                self.outbox.arrived(sent)
+            case MessageDue():
+                if message.epoch == self.epoch:
+                    self.inbox.due(message)
+            case SendDue():
+                if message.epoch == self.epoch:
+                    self.outbox.due(message)
+            case LookedUp():
+                self.outbox.looked_up(message)
+            case Requeue(row_id=row_id, reply=reply):
+                self._requeue(row_id, reply)
+            case MoveSend():
+                self.outbox.move(message)
+        self.flush_soon() if not isinstance(message, Flush) else self._services.activity.changed()
+
+    async def on_stop(self) -> None:
+        """Bring what is under way to an end on disk: claims go back, nothing is counted as a crash."""
+        self.is_stopping = True
+        with trio.move_on_after(_STOP_S, shield=True):
+            while self._unsettled or len(self.mailbox):
+                for message in await self.mailbox.get_batch(256):
+                    await self.handle(message)
+
+    # --- inside ----------------------------------------------------------------------------------------------
+
+    def _handle_settled(self, message: Settled) -> None:
+        if message.epoch != self.epoch:
+            return
+        self._unsettled -= 1
+        outcome = message.outcome
+        if isinstance(outcome, Committed):
+            message.then(outcome)
+        elif isinstance(outcome, Refused):
+            if message.refused is None or outcome.error.code is Code.FENCED:
+                raise outcome.error
+            message.refused(outcome.error)
+
+    def _handle_accepted(self, message: Accepted) -> None:
+        if message.epoch == self.epoch:
+            self.inbox.accepted(message)
+        elif message.row.holds_token:
+            # The restart has read the row from disk; only its token is left.
+            message.row.holds_token = False
+            self._services.tokens.give_back()
+
+    def _handle_turn_ended(self, message: TurnEnded) -> None:
+        if message.turn.epoch == self.epoch:
+            self.inbox.turn_ended(message)
+        elif message.turn.holds_slot:
+            message.turn.holds_slot = False
+            message.turn.topic.pool.give_back()
+
+    def _flush(self) -> None:
+        """Claim and start all that became ready since the last flush, in one Commit."""
+        self._flush_told = False
+        self.inbox.refill()
+        self.outbox.refill()
+        now_us = self._services.clock.wall_us()
+        claims, starts = self.inbox.claims(now_us), self.outbox.starts(now_us)
+        rows, sends = self.inbox.take_claimed(), self.outbox.take_started()
+        if claims or starts:
+
+            def then(_: Committed) -> None:
+                self.inbox.claimed(rows, claims)
+                self.outbox.started(sends, starts)
+
+            self.submit_moves(inbox=tuple(claims), outbox=tuple(starts), then=then)
+
+    def _requeue(self, row_id: int, reply: Reply[int]) -> None:
+        """Send a dead or parked message through again, as a new arrival."""
+        stored = self._services.store.reader.inbox(row_id)
+        if stored is None:
+            reply.fail(BusError(Code.NOT_FOUND, "no such message", row_id=row_id))
+            return
+        try:
+            move = inbox_move(stored.record, RequeueEvent(), now_us=self._services.clock.wall_us(), claim=None)
+        except BusError as error:
+            reply.fail(error)
+            return
+
+        def then(committed: Committed) -> None:
+            reply.set(row_id)
+            record = attrs.evolve(move.after, seq=committed.tails[0][1])
+            self.inbox.arrived(QueuedRow(record, stored.message, holds_token=False))
+
+        def refused(_: BusError) -> None:
+            reply.fail(BusError(Code.INVALID_TRANSITION, "the message has changed meanwhile", row_id=row_id))
+
+        self.submit_moves(inbox=(move,), then=then, refused=refused)
+
+    async def _recover(self) -> None:
+        """Take the lease anew and read everything again. The old run's commits are settled before the lease is."""
+        services = self._services
+        leased = await services.store.take_lease(self.number)
+        for topic in services.topics.values():
+            await topic.pool.revoke([turn for turn in topic.pool.all_jobs if turn.shard is self])
+        for pool, slots in self._held.items():
+            for _ in range(slots):
+                pool.give_back()
+        self._held.clear()
+        services.tokens.give_back(self.inbox.tokens_held)
+        self.epoch = leased.epoch
+        self._unsettled = 0
+        self._flush_told = False
+        self.inbox = ShardInbox(self, services)
+        self.outbox = ShardOutbox(self, services, self._sends)
+        now_us = services.clock.wall_us()
+        reader = services.store.reader
+        claimed = [record for record in reader.claimed() if record.shard == self.number]
+        flying = [
+            row.record
+            for row in reader.flying()
+            if row.record.shard == self.number and row.record.id not in self._sends
+        ]
+        if claimed or flying:
+            await services.store.commit(
+                Commit(
+                    shard=self.number,
+                    epoch=self.epoch,
+                    at_us=now_us,
+                    inbox=tuple(inbox_move(row, ReleaseTurn(), now_us=now_us, claim=row.claim) for row in claimed),
+                    outbox=tuple(outbox_move(row, ReleaseSend(), now_us=now_us, claim=row.claim) for row in flying),
+                )
+            )
+        for send in self._sends.values():
+            self.outbox.adopt(send)

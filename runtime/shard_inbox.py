@@ -1,0 +1,405 @@
+"""The inbound side of one shard: from an accepted message to the end of its turn."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from ..actors.errors import BusError, Code, Permanence, error_code_of, own_code_of, permanence_of
+from ..storage.commands import Commit, Committed, InboxMove, StateWrite, Stored
+from ..storage.records import InboxRecord, InboxStatus
+from .inbox_rules import Claim, Dead, Done, Fail, InboxEvent, Park, Release, inbox_move
+from .lane import Lane, Lanes
+from .pool import WorkerPool
+from .retry import rest_us
+from .shard_messages import Accepted, MessageDue, TurnEnded
+from .shard_outbox import Planned
+from .turn import QueuedRow, Turn
+
+if TYPE_CHECKING:
+    from .services import Services
+    from .shard import ShardActor
+
+InboxLane = Lane[QueuedRow]
+TurnPool = WorkerPool[Turn]
+_TEXT_LIMIT = 500
+
+
+class InboxBacklog:
+    """The stored inbox rows of one shard."""
+
+    def __init__(self, services: Services, shard: int) -> None:
+        self._reader = services.store.reader
+        self._shard = shard
+
+    def next_key(self, after: str) -> str | None:
+        """The next conversation with open rows."""
+        return self._reader.next_inbox_key(self._shard, after)
+
+    def rows(self, key: str, after_seq: int, limit: int) -> list[QueuedRow]:
+        """Open rows of one conversation."""
+        stored = self._reader.inbox_lane(self._shard, key, after_seq, limit)
+        return [QueuedRow(row.record, row.message, holds_token=False) for row in stored]
+
+
+class ShardInbox:
+    """Lanes, claims and turns of one shard. Every method runs on the shard's own messages, but for `offer`."""
+
+    def __init__(self, shard: ShardActor, services: Services) -> None:
+        self._shard = shard
+        self._services = services
+        self.lanes: Lanes[QueuedRow] = Lanes(
+            InboxBacklog(services, shard.number),
+            window_rows=services.window_rows,
+            lane_tokens=services.tokens.lane_share,
+        )
+        self.turns: set[Turn] = set()
+        self.tokens_held = 0
+        self._to_claim: list[tuple[InboxLane, QueuedRow]] = []
+        self._blocked: list[InboxLane] = []
+
+    # --- accepting -------------------------------------------------------------------------------------------
+
+    def offer(self, record: InboxRecord, *, holds_token: bool) -> bool:
+        """Announce a message that is about to be handed to the journal; answers whether its claim may ride along.
+
+        It may where its turn can start the moment it is stored: the lane is idle, nothing older is on disk, and a
+        slot of its topic is free, which is then reserved.
+        """
+        lanes = self.lanes
+        lane = lanes.open(record.conversation_key)
+        was_idle = lane.is_idle
+        lane.arriving += 1
+        if holds_token:
+            lane.tokens += 1
+        if not was_idle or self._services.draining or not self._services.gate.is_open:
+            return False
+        topic = self._services.topics[record.topic]
+        if not self._reserve(topic.pool):
+            return False
+        lane.busy = True
+        return True
+
+    def accepted(self, message: Accepted) -> None:
+        """The journal has settled what was offered."""
+        row, outcome = message.row, message.outcome
+        lane = self.lanes.open(row.record.conversation_key)
+        lane.arriving -= 1
+        if row.holds_token:
+            self.tokens_held += 1
+        if message.with_claim:
+            lane.busy = False
+            if isinstance(outcome, Stored) and outcome.claimed:
+                lane.busy = True
+                lane.last_seq = outcome.seq
+                self._start(lane, row)
+                return
+            self._give_back(self._services.topics[row.record.topic].pool)
+        if not isinstance(outcome, Stored) or self.lanes.arrive(lane.key, row) is None:
+            self._free_token(lane, row)
+        self._look(lane)
+
+    def missed(self, row: QueuedRow) -> None:
+        """An accepted row that the shard's mailbox has no room for stays on disk."""
+        lane = self.lanes.open(row.record.conversation_key)
+        lane.arriving -= 1
+        if row.holds_token:
+            self.tokens_held += 1
+            self._free_token(lane, row)
+        self.lanes.leave_on_disk(lane)
+
+    def arrived(self, row: QueuedRow) -> None:
+        """An emit or a requeue has stored a row of this shard."""
+        lane = self.lanes.arrive(row.record.conversation_key, row)
+        if lane is not None:
+            self._look(lane)
+
+    # --- claiming --------------------------------------------------------------------------------------------
+
+    def refill(self) -> None:
+        """Read what the window has room for; lanes that the gate held back look again once it is open."""
+        if self._services.draining:
+            self._unclaim()
+            return
+        if self._blocked:
+            blocked, self._blocked = self._blocked, []
+            for lane in blocked:
+                lane.waiting = False
+                self._look(lane)
+        for lane in self.lanes.refill(scan=self._services.gate.is_open):
+            self._look(lane)
+
+    def claims(self, now_us: int) -> list[InboxMove]:
+        """The claims to commit now; `claimed` goes on with them."""
+        epoch = self._services.store.info.instance
+        return [
+            inbox_move(row.record, Claim(epoch, waited=True), now_us=now_us, claim=None) for _, row in self._to_claim
+        ]
+
+    def take_claimed(self) -> list[tuple[InboxLane, QueuedRow]]:
+        """The rows of `claims`, which are no longer waiting to be claimed."""
+        rows, self._to_claim = self._to_claim, []
+        return rows
+
+    def claimed(self, rows: list[tuple[InboxLane, QueuedRow]], moves: list[InboxMove]) -> None:
+        """The claims are on disk: start the turns."""
+        for (lane, row), move in zip(rows, moves, strict=True):
+            row.record = move.after
+            self._start(lane, row)
+
+    def _unclaim(self) -> None:
+        for lane, row in self.take_claimed():
+            self.lanes.put_back(lane, row)
+            lane.busy = False
+            self._give_back(self._services.topics[row.record.topic].pool)
+
+    def due(self, message: MessageDue) -> None:
+        """A lane's back-off is over."""
+        if message.lane.due_us is not None:
+            self.lanes.wake(message.lane)
+            self._look(message.lane)
+
+    # --- turns -----------------------------------------------------------------------------------------------
+
+    def turn_ended(self, message: TurnEnded) -> None:
+        """A handler has ended: commit what it decided, or what its failure means."""
+        turn = message.turn
+        self.turns.discard(turn)
+        if message.cancelled:
+            self._end(turn, Release())
+        elif message.timed_out:
+            limit = turn.timeout_s
+            self._fail(turn, BusError(Code.HANDLER_TIMEOUT, f"the turn took longer than {limit} s", timeout_s=limit))
+        elif message.error is not None:
+            self._fail(turn, message.error)
+        else:
+            try:
+                self._complete(turn)
+            except BusError as error:
+                self._fail(turn, error)
+
+    def _complete(self, turn: Turn) -> None:
+        context = turn.context
+        if context is None:
+            raise AssertionError("a turn that ended well has a context")
+        key = turn.row.record.conversation_key
+        state = context.changed_state()
+        writes = () if state is None else (StateWrite(key, state, 1),)
+        planned = self._shard.outbox.plan(turn.row, context.effects)
+        self._end(turn, Done(), planned, writes)
+
+    def _fail(self, turn: Turn, error: BaseException) -> None:
+        services, record = self._services, turn.row.record
+        code = error_code_of(error) or Code.HANDLER_FAILED
+        own_code = own_code_of(error)
+        text = f"{type(error).__name__}: {error}"[:_TEXT_LIMIT]
+        policy = turn.handler.retry
+        log = services.log.bind(
+            message_id=turn.row.message.id,
+            conversation_key=record.conversation_key,
+            topic=record.topic,
+            bus_error_code=str(code),
+            own_code=own_code,
+            error_type=type(error).__name__,
+            claim=record.claim,
+            failures=record.failures + 1,
+        )
+        event: InboxEvent
+        if permanence_of(error) is Permanence.PERMANENT or policy.is_spent(record.failures + 1):
+            event = Dead(code, text, own_code)
+            services.count("dead")
+            log.error("turn.died")
+        else:
+            wait_us = round(policy.delay_s(record.failures, services.random.random()) * 1e6)
+            event = Fail(code, text, services.clock.wall_us() + wait_us, wait_us, own_code)
+            services.count("retried")
+            log.warning("turn.failed", wait_us=wait_us)
+        self._end(turn, event)
+
+    def _end(
+        self, turn: Turn, event: InboxEvent, planned: Planned | None = None, state: tuple[StateWrite, ...] = ()
+    ) -> None:
+        """Commit the end of a turn together with its effects and the claim of the lane's next head."""
+        shard, lane = self._shard, turn.lane
+        now_us = self._services.clock.wall_us()
+        move = inbox_move(turn.row.record, event, now_us=now_us, claim=turn.row.record.claim)
+        following = None
+        moves: tuple[InboxMove, ...] = (move,)
+        if turn.holds_slot:
+            turn.holds_slot = False
+            following = None if isinstance(event, Fail | Release) else self._ride(lane, turn.topic.pool)
+            if following is None:
+                turn.topic.pool.give_back()
+            else:
+                claim = Claim(self._services.store.info.instance, waited=True)
+                moves = (move, inbox_move(following.record, claim, now_us=now_us, claim=None))
+                shard.hold(turn.topic.pool)
+        commit = Commit(
+            shard=shard.number,
+            epoch=shard.epoch,
+            at_us=now_us,
+            inbox=moves,
+            new_outbox=planned.new_outbox if planned else (),
+            emits=planned.emits if planned else (),
+            state=state,
+        )
+
+        def then(committed: Committed) -> None:
+            turn.row.record = move.after
+            if state:
+                lane.memo = state[0].value
+            self._settle_turn(turn, move.after)
+            if planned is not None:
+                shard.outbox.placed(planned, committed)
+            if following is not None:
+                following.record = moves[1].after
+                self._start(lane, following)
+            else:
+                lane.busy = False
+                self._look(lane)
+
+        def refused(error: BusError) -> None:
+            if following is not None:
+                self.lanes.put_back(lane, following)
+                self._give_back(turn.topic.pool)
+            if planned is not None:
+                shard.outbox.unplanned(planned)
+            self._fail(turn, error)
+
+        shard.submit(commit, then, refused if planned is not None and planned.can_be_refused else None)
+
+    def _settle_turn(self, turn: Turn, after: InboxRecord) -> None:
+        lane, row = turn.lane, turn.row
+        self._services.gate.leave(after.id)
+        if after.status is InboxStatus.QUEUED:
+            self.lanes.put_back(lane, row)
+            return
+        self.lanes.release(row)
+        self._free_token(lane, row)
+        if after.status is InboxStatus.FAILED:
+            self._back_off(lane, row, after.wait_us or 0)
+        elif after.status is InboxStatus.DONE:
+            self._services.count("handled")
+
+    def _back_off(self, lane: InboxLane, row: QueuedRow, wait_us: int) -> None:
+        now_us = self._services.clock.wall_us()
+        for dropped in self.lanes.back_off(lane, row, now_us + wait_us):
+            self._free_token(lane, dropped)
+        due = MessageDue(self._shard.epoch, lane)
+        self._services.alarms.after(wait_us / 1e6, partial(self._shard.tell, due))
+
+    def _start(self, lane: InboxLane, row: QueuedRow) -> None:
+        """Start the turn of a row whose claim is on disk and whose slot is reserved."""
+        services, record = self._services, row.record
+        topic = services.topics[record.topic]
+        handler = services.topology.handler_of(record.topic, record.channel)
+        if handler is None:
+            raise AssertionError("only rows with a handler are claimed")
+        if lane.memo is None:
+            stored = services.store.reader.state(lane.key)
+            lane.memo = b"" if stored is None else stored.value
+        turn = Turn(
+            self._shard,
+            lane,
+            row,
+            topic=topic,
+            handler=handler,
+            stored_state=cast(bytes, lane.memo) or None,
+        )
+        self._shard.unhold(topic.pool)
+        if self._shard.is_stopping:
+            self._end(turn, Release())
+            return
+        self.turns.add(turn)
+        topic.pool.start(turn)
+
+    def _ride(self, lane: InboxLane, pool: TurnPool) -> QueuedRow | None:
+        """The lane's next head, if its claim may ride in the commit that ends the one before."""
+        services = self._services
+        if services.draining or not lane.queue or pool.has_line or not services.gate.is_open:
+            return None
+        record = lane.queue[0].record
+        if services.topics.get(record.topic) is None or services.topics[record.topic].pool is not pool:
+            return None
+        if services.topology.handler_of(record.topic, record.channel) is None or record.status is InboxStatus.FAILED:
+            return None
+        return self.lanes.take(lane)
+
+    def _look(self, lane: InboxLane) -> None:
+        """See whether the lane's head can start, has to wait, or can go."""
+        services = self._services
+        if not lane.is_ready or services.draining:
+            self.lanes.settle(lane)
+            return
+        row = lane.queue[0]
+        record = row.record
+        if services.topology.handler_of(record.topic, record.channel) is None:
+            self._park(lane)
+            return
+        rest = rest_us(record.next_at_us, record.wait_us, services.clock.wall_us())
+        if record.status is InboxStatus.FAILED and rest > 0 and not lane.waited:
+            self.lanes.take(lane)
+            self.lanes.release(row)
+            self._back_off(lane, row, rest)
+            return
+        pool = services.topics[record.topic].pool
+        if self._reserve(pool):
+            self._line_up(lane, pool)
+        else:
+            lane.waiting = True
+            pool.reserve_later(partial(self._granted, lane, pool))
+
+    def _granted(self, lane: InboxLane, pool: TurnPool) -> bool:
+        lane.waiting = False
+        if self._shard.inbox is not self or self._services.draining or not lane.is_ready:
+            return False
+        self._shard.hold(pool)
+        self._line_up(lane, pool)
+        return True
+
+    def _line_up(self, lane: InboxLane, pool: TurnPool) -> None:
+        """Put the head among the rows to claim with the next flush. A slot is reserved."""
+        gate = self._services.gate
+        row = lane.queue[0]
+        if not gate.enter(row.record.id):
+            self._give_back(pool)
+            lane.waiting = True
+            self._blocked.append(lane)
+            return
+        lane.busy = True
+        self._to_claim.append((lane, self.lanes.take(lane)))
+        self._shard.flush_soon()
+
+    def _park(self, lane: InboxLane) -> None:
+        """Put a row aside whose handler has vanished, so that its conversation goes on."""
+        row = self.lanes.take(lane)
+        lane.busy = True
+        now_us = self._services.clock.wall_us()
+        move = inbox_move(row.record, Park(), now_us=now_us, claim=None)
+        self._services.log.warning("message.parked", message_id=row.message.id, topic=row.record.topic)
+
+        def then(_: Committed) -> None:
+            self.lanes.release(row)
+            self._free_token(lane, row)
+            lane.busy = False
+            self._services.gate.leave(row.record.id)
+            self._look(lane)
+
+        self._shard.submit_moves(inbox=(move,), then=then)
+
+    def _reserve(self, pool: TurnPool) -> bool:
+        if pool.try_reserve():
+            self._shard.hold(pool)
+            return True
+        return False
+
+    def _give_back(self, pool: TurnPool) -> None:
+        self._shard.unhold(pool)
+        pool.give_back()
+
+    def _free_token(self, lane: InboxLane, row: QueuedRow) -> None:
+        if row.holds_token:
+            row.holds_token = False
+            lane.tokens -= 1
+            self.tokens_held -= 1
+            self._services.tokens.give_back()

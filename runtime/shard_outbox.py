@@ -1,0 +1,532 @@
+"""The outbound side of one shard: one head per conversation, started on disk before a byte leaves."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ..actors.errors import BusError, Code, Permanence
+from ..actors.keys import shard_of
+from ..actors.ref import Reply
+from ..storage.commands import Commit, Committed, Emit, EmitNumber, NewOutbox, OutboxMove, Stored
+from ..storage.records import OnUncertain, OutboundContent, OutboxRecord, OutboxState
+from .channel import NotSent, SendOutcome, Sent
+from .channel import Uncertain as UncertainOutcome
+from .effects import Effect, EventEffect, MessageEffect, SendEffect
+from .emits import event_emit, message_emit, tell_arrival
+from .lane import Lane, Lanes
+from .outbox_rules import (
+    Defer,
+    Drop,
+    Failed,
+    OutboxEvent,
+    ReconciledNotSent,
+    ReconciledSent,
+    Release,
+    Resend,
+    Start,
+    Uncertain,
+    next_outbox_record,
+    outbox_move,
+)
+from .outbox_rules import Sent as SentEvent
+from .retry import rest_us
+from .send import PendingRow, Send
+from .shard_messages import LookedUp, MoveSend, SendDue, SendEnded
+
+if TYPE_CHECKING:
+    from .delivery import DeliveryActor
+    from .services import Services
+    from .shard import ShardActor
+    from .turn import QueuedRow
+
+OutboxLane = Lane[PendingRow]
+
+
+@attrs.frozen
+class Planned:
+    """The sends and emits of one turn, ready for its Commit.
+
+    `rows` has, for each new outbox row of this shard, its lane, the row, and whether its start rides along.
+    """
+
+    new_outbox: tuple[NewOutbox, ...]
+    emits: tuple[Emit, ...]
+    rows: tuple[tuple[OutboxLane, PendingRow, bool], ...]
+
+    @property
+    def can_be_refused(self) -> bool:
+        """Whether the store may refuse the commit for what the user decided (a key used for another send)."""
+        return bool(self.new_outbox or self.emits)
+
+
+class OutboxBacklog:
+    """The stored outbox rows of one shard, without those that wait for a person."""
+
+    def __init__(self, services: Services, shard: int) -> None:
+        self._reader = services.store.reader
+        self._shard = shard
+
+    def next_key(self, after: str) -> str | None:
+        """The next conversation with open rows."""
+        return self._reader.next_outbox_key(self._shard, after)
+
+    def rows(self, key: str, after_seq: int, limit: int) -> list[PendingRow]:
+        """Open rows of one conversation."""
+        stored = self._reader.outbox_lane(self._shard, key, after_seq, limit)
+        return [PendingRow(row.record, row.content) for row in stored]
+
+
+class ShardOutbox:
+    """Outbox lanes and sends of one shard. `sends` outlives a restart: what is under way goes on."""
+
+    def __init__(self, shard: ShardActor, services: Services, sends: dict[int, Send]) -> None:
+        self._shard = shard
+        self._services = services
+        self.lanes: Lanes[PendingRow] = Lanes(
+            OutboxBacklog(services, shard.number), window_rows=services.window_rows
+        )
+        self.sends = sends
+        self._to_start: list[tuple[OutboxLane, PendingRow]] = []
+
+    # --- what a turn decides ---------------------------------------------------------------------------------
+
+    def plan(self, cause: QueuedRow, effects: list[Effect]) -> Planned | None:
+        """Turn the effects of a turn into rows and emits; reserve what can start at once.
+
+        Raises:
+            BusError: an effect that cannot be stored, by its code; nothing is reserved then.
+        """
+        if not effects:
+            return None
+        services = self._services
+        now_us = services.clock.wall_us()
+        own: list[NewOutbox] = []
+        emits: list[Emit] = []
+        for effect in effects:
+            number = EmitNumber(self._shard.number, cause.record.seq, len(emits))
+            match effect:
+                case SendEffect():
+                    row = self._new_row(effect, cause, now_us)
+                    if row.record.shard == self._shard.number:
+                        own.append(row)
+                    else:
+                        emits.append(Emit(number, row))
+                case MessageEffect():
+                    emits.append(message_emit(effect, cause, number, services, now_us=now_us))
+                case EventEffect():
+                    emits.append(event_emit(effect, cause, number, services, now_us=now_us))
+        rows: list[tuple[OutboxLane, PendingRow, bool]] = []
+        started: list[NewOutbox] = []
+        for row in own:
+            lane, rides = self._announce(row.record)
+            if rides:
+                row = attrs.evolve(row, record=next_outbox_record(row.record, Start(), now_us=now_us, claim=None))
+            rows.append((lane, PendingRow(row.record, row.content), rides))
+            started.append(row)
+        return Planned(tuple(started), tuple(emits), tuple(rows))
+
+    def placed(self, planned: Planned, committed: Committed) -> None:
+        """The turn is on disk: start its first sends, queue the others, tell the other homes."""
+        for (lane, row, rides), outcome in zip(planned.rows, committed.outbox, strict=True):
+            lane.arriving -= 1
+            if isinstance(outcome, Stored):
+                row.record = attrs.evolve(row.record, seq=outcome.seq)
+                if rides:
+                    lane.last_seq = outcome.seq
+                    self._start(lane, row)
+                else:
+                    self.arrived(row)
+            elif rides:
+                self._unreserve(lane, row)
+            self._look(lane)
+        for emit, outcome in zip(planned.emits, committed.emits, strict=False):
+            tell_arrival(emit, outcome, self._services)
+        if len(committed.emits) < len(planned.emits):
+            self._services.relay.nudge(self._shard.number)
+
+    def unplanned(self, planned: Planned) -> None:
+        """The turn was refused: take the reservations back."""
+        for lane, row, rides in planned.rows:
+            lane.arriving -= 1
+            if rides:
+                self._unreserve(lane, row)
+            self._look(lane)
+
+    def arrived(self, row: PendingRow) -> None:
+        """A row of this shard is on disk."""
+        lane = self.lanes.arrive(row.record.conversation_key, row)
+        if lane is not None:
+            self._look(lane)
+
+    # --- starting --------------------------------------------------------------------------------------------
+
+    def refill(self) -> None:
+        """Read what the window has room for."""
+        if self._services.draining:
+            for lane, row in self.take_started():
+                self.lanes.put_back(lane, row)
+                self._unreserve(lane, row)
+            return
+        for lane in self.lanes.refill():
+            self._look(lane)
+
+    def starts(self, now_us: int) -> list[OutboxMove]:
+        """The starts to commit now; `started` goes on with them."""
+        return [self._start_move(row, now_us) for _, row in self._to_start]
+
+    def take_started(self) -> list[tuple[OutboxLane, PendingRow]]:
+        """The rows of `starts`, which are no longer waiting to be started."""
+        rows, self._to_start = self._to_start, []
+        return rows
+
+    def started(self, rows: list[tuple[OutboxLane, PendingRow]], moves: list[OutboxMove]) -> None:
+        """The starts are on disk: send."""
+        for (lane, row), move in zip(rows, moves, strict=True):
+            row.record = move.after
+            self._start(lane, row)
+
+    def due(self, message: SendDue) -> None:
+        """A lane's back-off is over."""
+        if message.lane.due_us is not None:
+            self.lanes.wake(message.lane)
+            self._look(message.lane)
+
+    def adopt(self, send: Send) -> None:
+        """After a restart: a send that is still under way keeps its lane."""
+        lane = self.lanes.open(send.row.record.conversation_key)
+        lane.busy = True
+        lane.last_seq = max(lane.last_seq, send.row.record.seq)
+        self.lanes.leave_on_disk(lane)
+        send.lane = lane
+
+    # --- outcomes --------------------------------------------------------------------------------------------
+
+    def send_ended(self, message: SendEnded) -> None:
+        """Record what became of a send, and let the next one of its conversation start in the same commit."""
+        send = message.send
+        self.sends.pop(send.row.record.id, None)
+        record, now_us = send.row.record, self._services.clock.wall_us()
+        moves = self._outcome_moves(send, message.outcome, now_us)
+        log = self._services.log.bind(
+            outbox_id=record.id, channel=record.channel, conversation_key=record.conversation_key, claim=record.claim
+        )
+        after = moves[-1].after
+        match after.state:
+            case OutboxState.DEAD:
+                self._services.count("dead")
+                log.error("send.died", bus_error_code=moves[-1].code)
+            case OutboxState.FAILED:
+                self._services.count("retried")
+                log.warning("send.failed", bus_error_code=moves[-1].code, wait_us=after.wait_us)
+            case OutboxState.UNCERTAIN:
+                log.warning("send.became_uncertain", bus_error_code=moves[-1].code)
+            case OutboxState.SENT:
+                self._services.count("sent")
+            case _:
+                pass
+        self._end(send, moves)
+
+    def looked_up(self, message: LookedUp) -> None:
+        """A look-up of an uncertain send has ended."""
+        send, record = message.send, message.send.row.record
+        now_us = self._services.clock.wall_us()
+        self.sends.pop(record.id, None)
+        if message.failed is not None:
+            send.row.lookups += 1
+            if not send.delivery.retry.is_spent(send.row.lookups):
+                self._hold_for_lookup(send)
+                return
+        event: OutboxEvent
+        match message.outcome:
+            case Sent(platform_message_id=platform_id):
+                event = ReconciledSent(platform_id)
+                self._services.count("sent")
+            case NotSent():
+                event = ReconciledNotSent()
+            case None:
+                send.row.is_looked_up = True
+                if self._policy(send) is not OnUncertain.DROP:
+                    self._undecided(send)
+                    return
+                event = Drop()
+        self._end(send, (outbox_move(record, event, now_us=now_us, claim=None),))
+
+    def move(self, message: MoveSend) -> None:
+        """Apply a person's decision to a stored send."""
+        stored = self._services.store.reader.outbox(message.row_id)
+        if stored is None:
+            message.reply.fail(BusError(Code.NOT_FOUND, "no such send", row_id=message.row_id))
+            return
+        try:
+            move = outbox_move(stored.record, message.event, now_us=self._services.clock.wall_us(), claim=None)
+        except BusError as error:
+            message.reply.fail(error)
+            return
+
+        def then(committed: Committed) -> None:
+            message.reply.set(stored.record.id)
+            for _, seq in committed.tails:
+                self.arrived(PendingRow(attrs.evolve(move.after, seq=seq), stored.content))
+
+        self._forget_waiting(stored.record)
+        self._shard.submit_moves(outbox=(move,), then=then, refused=partial(_refuse, message.reply, move))
+
+    # --- inside ----------------------------------------------------------------------------------------------
+
+    def _new_row(self, effect: SendEffect, cause: QueuedRow, now_us: int) -> NewOutbox:
+        key = effect.conversation_key
+        record = OutboxRecord(
+            id=self._services.store.next_outbox_id(),
+            shard=shard_of(key, self._services.store.info.shard_count),
+            seq=0,
+            channel=effect.ref.channel,
+            idempotency_key=effect.ref.idempotency_key,
+            part=effect.ref.part,
+            conversation_key=key,
+            created_at_us=now_us,
+            updated_at_us=now_us,
+        )
+        content = OutboundContent(
+            text=effect.text,
+            inbox_id=cause.record.id,
+            reply_to=effect.reply_to,
+            on_uncertain=effect.on_uncertain,
+            correlation_id=cause.message.correlation_id,
+            hops=cause.message.hops + 1,
+        )
+        return NewOutbox(record=record, content=content)
+
+    def _announce(self, record: OutboxRecord) -> tuple[OutboxLane, bool]:
+        """Open the lane of a new row; its start may ride along where nothing of the conversation comes before it."""
+        lane = self.lanes.open(record.conversation_key)
+        was_idle = lane.is_idle
+        lane.arriving += 1
+        delivery = self._services.deliveries.get(record.channel)
+        if delivery is None or not was_idle or self._shard.is_stopping or not delivery.pool.try_reserve():
+            return lane, False
+        self._shard.hold(delivery.pool)
+        lane.busy = True
+        return lane, True
+
+    def _unreserve(self, lane: OutboxLane, row: PendingRow) -> None:
+        lane.busy = False
+        pool = self._services.deliveries[row.record.channel].pool
+        self._shard.unhold(pool)
+        pool.give_back()
+
+    def _start_move(self, row: PendingRow, now_us: int) -> OutboxMove:
+        again = row.record.state is OutboxState.UNCERTAIN
+        event = Resend(waited=True) if again else Start(waited=True)
+        return outbox_move(row.record, event, now_us=now_us, claim=None)
+
+    def _start(self, lane: OutboxLane, row: PendingRow) -> None:
+        """Send a row whose start is on disk and whose slot is reserved."""
+        delivery = self._services.deliveries[row.record.channel]
+        send = Send(self._shard, lane, row, delivery)
+        self._shard.unhold(delivery.pool)
+        if self._shard.is_stopping:
+            move = outbox_move(row.record, Release(), now_us=self._services.clock.wall_us(), claim=row.record.claim)
+            self._end(send, (move,))
+            return
+        self.sends[row.record.id] = send
+        delivery.pool.start(send)
+
+    def _look(self, lane: OutboxLane) -> None:
+        """See whether the lane's head can start, has to wait, or can go."""
+        services = self._services
+        while lane.is_ready and not services.draining:
+            row = lane.queue[0]
+            record = row.record
+            delivery = services.deliveries.get(record.channel)
+            parked = record.state is OutboxState.UNCERTAIN and (
+                record.next_attempt_at_us is None or (row.is_looked_up and row.is_parked)
+            )
+            if delivery is None or parked:
+                self.lanes.release(self.lanes.take(lane))
+                continue
+            rest = rest_us(record.next_attempt_at_us, record.wait_us, services.clock.wall_us())
+            if rest > 0 and not lane.waited:
+                self.lanes.release(self.lanes.take(lane))
+                self._back_off(lane, row, rest)
+                return
+            if delivery.pool.try_reserve():
+                self._shard.hold(delivery.pool)
+                self._line_up(lane, delivery)
+            else:
+                lane.waiting = True
+                delivery.pool.reserve_later(partial(self._granted, lane, delivery))
+            return
+        self.lanes.settle(lane)
+
+    def _granted(self, lane: OutboxLane, delivery: DeliveryActor) -> bool:
+        lane.waiting = False
+        if self._shard.outbox is not self or self._services.draining or not lane.is_ready:
+            return False
+        self._shard.hold(delivery.pool)
+        self._line_up(lane, delivery)
+        return True
+
+    def _line_up(self, lane: OutboxLane, delivery: DeliveryActor) -> None:
+        """Start the head with the next flush, or look it up first. A slot is reserved."""
+        row = self.lanes.take(lane)
+        lane.busy = True
+        if row.record.state is OutboxState.UNCERTAIN and delivery.can_look_up and not row.is_looked_up:
+            send = Send(self._shard, lane, row, delivery, is_lookup=True)
+            self.sends[row.record.id] = send
+            self._shard.unhold(delivery.pool)
+            delivery.pool.start(send)
+            return
+        self._to_start.append((lane, row))
+        self._shard.flush_soon()
+
+    def _outcome_moves(self, send: Send, outcome: SendOutcome | None, now_us: int) -> tuple[OutboxMove, ...]:
+        """The transitions that an outcome means; only an uncertain send that the policy drops takes two."""
+        record, retry = send.row.record, send.delivery.retry
+        wait_us = round(retry.delay_s(max(0, record.attempts - 1), self._services.random.random()) * 1e6)
+        spent = retry.is_spent(record.attempts)
+        event: OutboxEvent
+        match outcome:
+            case None:
+                event = Release()
+            case Sent(platform_message_id=platform_id, deduped=deduped):
+                event = SentEvent(platform_id, deduped)
+            case NotSent(code=Code.RATE_LIMITED | Code.BAD_TOKEN as code, retry_after_s=after_s):
+                pause_us = wait_us if after_s is None else round(after_s * 1e6)
+                event = Defer(now_us + pause_us, pause_us, str(code))
+            case NotSent(permanence=Permanence.UNCERTAIN, code=code):
+                return self._outcome_moves(send, UncertainOutcome(str(code)), now_us)
+            case NotSent(code=code, permanence=permanence, retry_after_s=after_s, text=text):
+                said = text or code.meaning
+                wait_us = max(wait_us, round((after_s or 0.0) * 1e6))
+                if permanence is Permanence.PERMANENT or spent:
+                    event = Failed(str(code), said)
+                else:
+                    event = Failed(str(code), said, now_us + wait_us, wait_us)
+            case UncertainOutcome(reason=reason):
+                return self._uncertain_moves(send, reason, now_us, wait_us, spent=spent)
+        return (outbox_move(record, event, now_us=now_us, claim=record.claim),)
+
+    def _uncertain_moves(
+        self, send: Send, reason: str, now_us: int, wait_us: int, *, spent: bool
+    ) -> tuple[OutboxMove, ...]:
+        record, policy = send.row.record, self._policy(send)
+        if send.delivery.can_look_up:
+            event = Uncertain(reason, now_us, 0)
+        elif policy is OnUncertain.RESEND and not spent:
+            event = Uncertain(reason, now_us + wait_us, wait_us)
+        else:
+            event = Uncertain(reason)
+        first = outbox_move(record, event, now_us=now_us, claim=record.claim)
+        if send.delivery.can_look_up or policy is not OnUncertain.DROP:
+            return (first,)
+        return (first, outbox_move(first.after, Drop(), now_us=now_us, claim=record.claim))
+
+    def _end(self, send: Send, moves: tuple[OutboxMove, ...]) -> None:
+        """Commit the end of a send or look-up together with the start of the next one of the conversation."""
+        shard, lane, row = self._shard, send.lane, send.row
+        pool = send.delivery.pool
+        after = moves[-1].after
+        following: PendingRow | None = None
+        now_us = self._services.clock.wall_us()
+        if self._lets_next(after) and not pool.has_line:
+            following = self._ride(lane, send)
+        if following is None:
+            pool.give_back()
+            all_moves = moves
+        else:
+            shard.hold(pool)
+            all_moves = (*moves, self._start_move(following, now_us))
+
+        def then(_: Committed) -> None:
+            row.record = after
+            self._settle(lane, row)
+            if following is not None:
+                following.record = all_moves[-1].after
+                self._start(lane, following)
+            else:
+                lane.busy = False
+                self._look(lane)
+
+        commit = Commit(shard=shard.number, epoch=shard.epoch, at_us=now_us, outbox=all_moves)
+        shard.submit(commit, then)
+
+    @staticmethod
+    def _lets_next(after: OutboxRecord) -> bool:
+        return after.state in (OutboxState.SENT, OutboxState.DEAD) or (
+            after.state is OutboxState.UNCERTAIN and after.next_attempt_at_us is None
+        )
+
+    def _ride(self, lane: OutboxLane, send: Send) -> PendingRow | None:
+        """The next head, if its start may ride in the commit that ends the one before."""
+        if self._services.draining or not lane.queue:
+            return None
+        head = lane.queue[0].record
+        if head.channel != send.row.record.channel or head.state is not OutboxState.READY:
+            return None
+        if head.next_attempt_at_us is not None:
+            return None
+        return self.lanes.take(lane)
+
+    def _settle(self, lane: OutboxLane, row: PendingRow) -> None:
+        """What the lane does with a row whose end is on disk."""
+        record = row.record
+        rest = rest_us(record.next_attempt_at_us, record.wait_us, self._services.clock.wall_us())
+        match record.state:
+            case OutboxState.READY | OutboxState.FAILED | OutboxState.UNCERTAIN if record.next_attempt_at_us is not None:
+                self.lanes.release(row)
+                self._back_off(lane, row, rest)
+            case OutboxState.READY:
+                self.lanes.put_back(lane, row)
+            case _:
+                self.lanes.release(row)
+
+    def _back_off(self, lane: OutboxLane, row: PendingRow, wait_us: int) -> None:
+        self.lanes.back_off(lane, row, self._services.clock.wall_us() + wait_us)
+        due = SendDue(self._shard.epoch, lane)
+        self._services.alarms.after(wait_us / 1e6, partial(self._shard.tell, due))
+
+    def _policy(self, send: Send) -> OnUncertain:
+        return send.row.content.on_uncertain or send.delivery.adapter.caps.on_uncertain
+
+    def _hold_for_lookup(self, send: Send) -> None:
+        """A look-up that could not be done is tried again later; the row stays the head and holds."""
+        wait_s = send.delivery.retry.delay_s(send.row.lookups - 1, self._services.random.random())
+        self._leave_slot(send)
+        self._back_off(send.lane, send.row, round(wait_s * 1e6))
+
+    def _undecided(self, send: Send) -> None:
+        """The channel cannot tell: the policy decides. Nothing changes on disk until something is sent."""
+        row, retry = send.row, send.delivery.retry
+        self._leave_slot(send)
+        if self._policy(send) is OnUncertain.RESEND and not retry.is_spent(row.record.attempts):
+            wait_s = retry.delay_s(max(0, row.record.attempts - 1), self._services.random.random())
+            self._back_off(send.lane, row, round(wait_s * 1e6))
+            return
+        row.is_parked = True
+        self._look(send.lane)
+
+    def _leave_slot(self, send: Send) -> None:
+        self.lanes.release(send.row)
+        send.lane.busy = False
+        send.delivery.pool.give_back()
+
+    def _forget_waiting(self, record: OutboxRecord) -> None:
+        """A person decides over a row that waits as the head of its lane: the lane lets it go."""
+        lane = self.lanes.find(record.conversation_key)
+        if lane is not None and lane.queue and lane.queue[0].record.id == record.id:
+            if lane.due_us is not None:
+                self.lanes.wake(lane)
+            self.lanes.release(self.lanes.take(lane))
+            self._look(lane)
+
+
+def _refuse(reply: Reply[int], move: OutboxMove, error: BusError) -> None:
+    """Somebody else decided first."""
+    reply.fail(
+        BusError(
+            Code.INVALID_TRANSITION, "the send has changed meanwhile", row_id=move.before.id, event=move.event
+        ).with_traceback(error.__traceback__)
+    )

@@ -1,0 +1,73 @@
+"""What to do about messages that were in flight when the process died.
+
+Each counts a crash and waits again. A message that met two crashes is a *suspect*: suspects run first, apart from
+everything else, and at most half as many at once as were in flight at the last crash. So a message that kills the
+process is alone in the end; only then is it blamed, and at five blames it is dead. No innocent one dies with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from ..storage.commands import InboxMove
+from ..storage.records import InboxRecord, InboxStatus
+from .defaults import SUSPECT_CRASHES
+from .inbox_rules import FoundAtStart, inbox_move
+
+
+@attrs.frozen(kw_only=True)
+class Recovery:
+    """The decision at start.
+
+    Attributes:
+        moves: One transition for each row found claimed, by (shard, seq).
+        suspects: The rows to run first and apart, as they stand after `moves`, by (shard, seq).
+        at_once: How many of them may run at the same time, >= 1.
+    """
+
+    moves: tuple[InboxMove, ...]
+    suspects: tuple[InboxRecord, ...]
+    at_once: int
+
+    @property
+    def crash_looped(self) -> tuple[InboxRecord, ...]:
+        """The rows that died of it (CRASH_LOOP)."""
+        return tuple(move.after for move in self.moves if move.after.status is InboxStatus.DEAD)
+
+
+def is_suspect(record: InboxRecord) -> bool:
+    """Whether an open row met so many crashes that it may be their cause."""
+    return record.crashes >= SUSPECT_CRASHES and record.status not in _ENDED
+
+
+def recover(found: Sequence[InboxRecord], *, waiting: Sequence[InboxRecord] = (), now_us: int) -> Recovery:
+    """Decide about the rows found claimed, of all shards together.
+
+    Args:
+        found: Every row stored as running: all that was in flight at the last crash.
+        waiting: Open rows that were not claimed; suspects of an earlier crash among them stay suspects.
+        now_us: Wall clock, microseconds since 1970 UTC.
+    Returns:
+        The transitions to commit before anything else, and who runs first.
+    Raises:
+        BusError: INVALID_TRANSITION, a row of `found` is not running.
+    """
+    event = FoundAtStart(alone=len(found) == 1)
+    moves = tuple(
+        inbox_move(record, event, now_us=now_us, claim=record.claim) for record in sorted(found, key=_place)
+    )
+    after = (*(move.after for move in moves), *waiting)
+    return Recovery(
+        moves=moves,
+        suspects=tuple(sorted(filter(is_suspect, after), key=_place)),
+        at_once=max(1, len(found) // 2),
+    )
+
+
+_ENDED = (InboxStatus.DONE, InboxStatus.DEAD, InboxStatus.PARKED, InboxStatus.REFUSED)
+
+
+def _place(record: InboxRecord) -> tuple[int, int]:
+    return record.shard, record.seq

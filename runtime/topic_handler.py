@@ -1,0 +1,51 @@
+"""The actor of one topic: the user's handlers, their concurrency and time limits."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+
+import trio
+
+from .context import Context, Surroundings
+from .pool import WorkerPool
+from .topology import HandlerSpec
+from .turn import Turn
+
+current_turn: ContextVar[Context | None] = ContextVar("shardline_turn", default=None)
+"""The turn this task runs in, if any: publishing from inside a turn takes no token."""
+
+
+class TopicHandlerActor:
+    """Runs the turns of one topic.
+
+    Args:
+        topic: Its name.
+        handlers: By channel; the largest concurrency among them counts for the topic.
+        surroundings: What contexts may ask.
+    """
+
+    def __init__(self, topic: str, handlers: list[HandlerSpec], surroundings: Surroundings) -> None:
+        self.topic = topic
+        self.pool: WorkerPool[Turn] = WorkerPool(max(spec.concurrency for spec in handlers), self._run_turn)
+        self._surroundings = surroundings
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Run turns until cancelled; a turn under way is then cancelled and told so."""
+        await self.pool.run(task_status=task_status)
+
+    async def _run_turn(self, turn: Turn) -> None:
+        context = turn.context = Context(
+            turn.row.message,
+            turn.row.record,
+            stored_state=turn.stored_state,
+            timeout_s=turn.timeout_s,
+            surroundings=self._surroundings,
+        )
+        current_turn.set(context)
+        await turn.handler.function(context, turn.row.message)
+
+
+def is_in_turn() -> bool:
+    """Whether the calling task is inside a turn that has not ended."""
+    context = current_turn.get()
+    return context is not None and not context.is_ended

@@ -1,0 +1,206 @@
+"""What may be handled: topics, their handlers, and the moment when that is fixed."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Awaitable, Callable
+from types import MappingProxyType
+from typing import TypeVar
+
+import attrs
+
+from ..actors.errors import BusError, Code
+from ..actors.event import Event
+from ..actors.message import DIALOGUE_TOPICS, BusMessage
+from ..actors.names import check_name, check_topic
+from .context import Context
+from .defaults import CONCURRENCY, HANDLER_TIMEOUT_S
+from .retry import RetryPolicy
+
+Handler = Callable[[Context, BusMessage], Awaitable[None]]
+H = TypeVar("H", bound=Handler)
+
+
+@attrs.frozen(kw_only=True)
+class HandlerSpec:
+    """One declared handler. `channel` None takes what no other handler of the topic names."""
+
+    topic: str
+    channel: str | None
+    concurrency: int
+    timeout_s: float
+    retry: RetryPolicy
+    function: Handler
+
+
+@attrs.frozen(kw_only=True)
+class EventTopic:
+    """A declared event topic: an append-only log. `partitions` None means one for each shard."""
+
+    name: str
+    partitions: int | None = None
+    retention_s: float | None = None
+    ttl_s: float | None = None
+
+
+@attrs.frozen(kw_only=True)
+class FrozenTopology:
+    """The topology as a runtime sees it; it never changes.
+
+    Attributes:
+        handlers: topic -> channel (or None) -> handler.
+        events: Event topics by name.
+    """
+
+    handlers: typing.Mapping[str, typing.Mapping[str | None, HandlerSpec]]
+    events: typing.Mapping[str, EventTopic]
+
+    def handler_of(self, topic: str, channel: str | None) -> HandlerSpec | None:
+        """The handler that takes a message of this topic and channel."""
+        by_channel = self.handlers.get(topic)
+        if by_channel is None:
+            return None
+        return by_channel.get(channel) or by_channel.get(None)
+
+    def check_conversation_topic(self, topic: str) -> None:
+        """Refuse a topic that conversations cannot use here.
+
+        Raises:
+            BusError: INVALID_TOPIC, unknown or an event topic; NO_SUBSCRIBER, known but without a handler.
+        """
+        if topic in self.handlers:
+            return
+        if topic in DIALOGUE_TOPICS:
+            raise BusError(Code.NO_SUBSCRIBER, f"no handler for topic {topic}", topic=topic)
+        if topic in self.events:
+            raise BusError(Code.INVALID_TOPIC, f"{topic} is an event topic: publish an Event to it", topic=topic)
+        raise BusError(Code.INVALID_TOPIC, f"topic {topic} is not in the topology", topic=topic)
+
+
+class Topology:
+    """Collects handlers and event topics until a runtime opens with it.
+
+    >>> topology = Topology()
+    >>> @topology.on("chat.message")
+    ... async def answer(ctx: Context, message: BusMessage) -> None:
+    ...     ctx.reply(message.payload.text)
+    """
+
+    def __init__(self) -> None:
+        self._handlers: dict[str, dict[str | None, HandlerSpec]] = {}
+        self._events: dict[str, EventTopic] = {}
+        self._frozen: FrozenTopology | None = None
+
+    def topic(
+        self,
+        name: str,
+        *,
+        partitions: int | None = None,
+        retention_s: float | None = None,
+        ttl_s: float | None = None,
+    ) -> None:
+        """Declare an event topic.
+
+        Args:
+            name: 1 to 8 segments of `[a-z0-9_-]`, at most 128 characters.
+            partitions: > 0; None means one for each shard. Fixed for the life of a store.
+            retention_s, ttl_s: Seconds, > 0; None keeps the default.
+        Raises:
+            BusError: TOPIC_FROZEN; INVALID_TOPIC; TOPIC_ALREADY_HANDLED; INVALID_MESSAGE for a bad number.
+        """
+        self._check_open(name)
+        check_topic(name)
+        if name in self._handlers or name in DIALOGUE_TOPICS:
+            raise BusError(Code.INVALID_TOPIC, f"{name} is a conversation topic", topic=name)
+        if name in self._events:
+            raise BusError(Code.TOPIC_ALREADY_HANDLED, f"topic {name} is declared already", topic=name)
+        for what, number in (("partitions", partitions), ("retention_s", retention_s), ("ttl_s", ttl_s)):
+            if number is not None and not number > 0:
+                raise BusError(Code.INVALID_MESSAGE, f"{what} must be greater than 0", topic=name, given=number)
+        self._events[name] = EventTopic(name=name, partitions=partitions, retention_s=retention_s, ttl_s=ttl_s)
+
+    def on(
+        self,
+        topic: str,
+        *,
+        channel: str | None = None,
+        concurrency: int = CONCURRENCY,
+        timeout_s: float = HANDLER_TIMEOUT_S,
+        retry: RetryPolicy | None = None,
+    ) -> Callable[[H], H]:
+        """Declare the handler of a conversation topic.
+
+        Args:
+            topic: The topic.
+            channel: Only messages of this channel; None takes what no other handler of the topic names.
+            concurrency: Turns of the topic at once, > 0; with several handlers the largest counts.
+            timeout_s: Seconds a turn may take, > 0.
+            retry: What happens when it fails.
+        Raises:
+            BusError: TOPIC_FROZEN; INVALID_TOPIC; TOPIC_ALREADY_HANDLED; INVALID_MESSAGE for a bad option or function.
+        """
+        self._check_open(topic)
+        check_topic(topic)
+        if topic in self._events:
+            raise BusError(Code.INVALID_TOPIC, f"{topic} is an event topic; groups read it", topic=topic)
+        if channel is not None:
+            check_name(channel, "channel")
+        if channel in self._handlers.get(topic, {}):
+            raise BusError(
+                Code.TOPIC_ALREADY_HANDLED, f"topic {topic} has a handler already", topic=topic, channel=channel
+            )
+        if concurrency < 1 or not timeout_s > 0:
+            raise BusError(
+                Code.INVALID_MESSAGE,
+                "a handler needs concurrency >= 1 and timeout_s > 0",
+                topic=topic,
+                concurrency=concurrency,
+                timeout_s=timeout_s,
+            )
+
+        def declare(function: H) -> H:
+            self._check_open(topic)
+            _check_function(function, topic)
+            self._handlers.setdefault(topic, {})[channel] = HandlerSpec(
+                topic=topic,
+                channel=channel,
+                concurrency=concurrency,
+                timeout_s=timeout_s,
+                retry=retry if retry is not None else RetryPolicy(),
+                function=function,
+            )
+            return function
+
+        return declare
+
+    def freeze(self) -> FrozenTopology:
+        """Fix what is declared; later declarations are TOPIC_FROZEN. Freezing twice gives the same."""
+        if self._frozen is None:
+            self._frozen = FrozenTopology(
+                handlers=MappingProxyType({t: MappingProxyType(dict(by)) for t, by in self._handlers.items()}),
+                events=MappingProxyType(dict(self._events)),
+            )
+        return self._frozen
+
+    def _check_open(self, topic: str) -> None:
+        if self._frozen is not None:
+            raise BusError(
+                Code.TOPIC_FROZEN, "the topology is fixed since a runtime opened with it; declare before", topic=topic
+            )
+
+
+def _check_function(function: Handler, topic: str) -> None:
+    if not inspect.iscoroutinefunction(function):
+        raise BusError(Code.INVALID_MESSAGE, "a handler must be an async function (ctx, message)", topic=topic)
+    parameters = list(inspect.signature(function).parameters.values())
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if len(positional) != 2 or any(p.kind is p.KEYWORD_ONLY and p.default is p.empty for p in parameters):
+        raise BusError(Code.INVALID_MESSAGE, "a handler takes two arguments: ctx and message", topic=topic)
+    try:
+        hints = typing.get_type_hints(function)
+    except NameError:
+        return  # an annotation that only type checkers can resolve
+    takes = hints.get(positional[1].name, BusMessage)
+    if takes is Event:
+        raise BusError(Code.INVALID_MESSAGE, "`on` gets a BusMessage; groups get an Event", topic=topic)

@@ -1,0 +1,69 @@
+"""One message in memory, and one run of its handler."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..actors.message import BusMessage
+from ..storage.records import InboxRecord
+from .shard_messages import TurnEnded
+
+if TYPE_CHECKING:
+    from .context import Context
+    from .lane import Lane
+    from .shard import ShardActor
+    from .topic_handler import TopicHandlerActor
+    from .topology import HandlerSpec
+
+
+class QueuedRow:
+    """An inbox row in a lane: its record so far, its message, and whether a token pays for it."""
+
+    __slots__ = ("holds_token", "message", "record")
+
+    def __init__(self, record: InboxRecord, message: BusMessage, *, holds_token: bool) -> None:
+        self.record = record
+        self.message = message
+        self.holds_token = holds_token
+
+    @property
+    def seq(self) -> int:
+        """The row's place in its shard."""
+        return self.record.seq
+
+
+class Turn:
+    """A claimed row on its way through a topic's workers."""
+
+    __slots__ = ("context", "epoch", "handler", "holds_slot", "lane", "row", "shard", "stored_state", "timeout_s", "topic")
+
+    def __init__(
+        self,
+        shard: ShardActor,
+        lane: Lane[QueuedRow],
+        row: QueuedRow,
+        *,
+        topic: TopicHandlerActor,
+        handler: HandlerSpec,
+        stored_state: bytes | None,
+    ) -> None:
+        self.shard = shard
+        self.epoch = shard.epoch
+        self.lane = lane
+        self.row = row
+        self.topic = topic
+        self.handler = handler
+        self.timeout_s = handler.timeout_s
+        self.stored_state = stored_state
+        self.holds_slot = True
+        self.context: Context | None = None
+
+    def ended(self, error: BaseException | None, *, timed_out: bool, cancelled: bool) -> None:
+        """Tell the shard how it ended; the shard decides what that means."""
+        if self.context is not None:
+            self.context.end()
+        self.shard.tell(TurnEnded(self, error, timed_out, cancelled))
+
+    def dropped(self) -> None:
+        """No worker will begin it: the claim goes back."""
+        self.shard.tell(TurnEnded(self, None, timed_out=False, cancelled=True))

@@ -1,0 +1,47 @@
+"""A durable actor runtime for chat bots.
+
+Messages come in from channels and are on disk before they are acknowledged; each conversation is handled strictly in
+order, thousands side by side; what a handler decides is stored in one commit with "this message is done"; and every
+send has an honest end.
+"""
+
+from .actors.envelope import MessageEnvelope
+from .actors.errors import BusError, Code, Permanence, Permanent, error_code_of
+from .actors.event import Event
+from .actors.extensions import Extensions
+from .actors.keys import conversation_key, shard_of
+from .actors.message import BusMessage, Direction
+from .runtime.app import Runtime, Status
+from .runtime.context import Context
+from .runtime.effects import SendRef
+from .runtime.receipt import Receipt
+from .runtime.retry import RetryPolicy
+from .runtime.run import ExitCode, run
+from .runtime.topology import Topology
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BusError",
+    "BusMessage",
+    "Code",
+    "Context",
+    "Direction",
+    "Event",
+    "ExitCode",
+    "Extensions",
+    "MessageEnvelope",
+    "Permanence",
+    "Permanent",
+    "Receipt",
+    "RetryPolicy",
+    "Runtime",
+    "SendRef",
+    "Status",
+    "Topology",
+    "__version__",
+    "conversation_key",
+    "error_code_of",
+    "run",
+    "shard_of",
+]

@@ -1,0 +1,225 @@
+"""What is handed to the journal, and what comes back.
+
+A *part* is one `Publish`, one `Commit` or one `TakeLease`: it is applied whole or not at all. Parts are frozen values:
+the journal applies them on another thread, in the order they were submitted, many to one database transaction.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from ..actors.errors import BusError
+from ..actors.event import Event
+from ..actors.message import BusMessage
+from .records import InboxRecord, OutboundContent, OutboxRecord
+
+
+@attrs.frozen
+class EmitNumber:
+    """Identity of a decision for another home: the deciding row's shard and seq, and its place in the turn."""
+
+    shard: int
+    seq: int
+    index: int
+
+
+@attrs.frozen(kw_only=True)
+class NewInbox:
+    """A message to accept. The record's `id` is taken from the store; `seq` and `offset` are given by the journal.
+
+    `dedupe_key` names the message once for its home: `in:<channel>:<platform id>`, `topic:<topic>:<idempotency key>`
+    or, for an emit, `emit:<shard>:<seq>:<index>`.
+    """
+
+    record: InboxRecord
+    message: BusMessage
+    dedupe_key: str
+
+
+@attrs.frozen(kw_only=True)
+class NewOutbox:
+    """A send to enqueue. `record` is READY, or FLYING where the first start rides along.
+
+    `seq` comes from the journal, one for consecutive parts of one text; a re-split part gives its text's old one.
+    """
+
+    record: OutboxRecord
+    content: OutboundContent
+
+
+@attrs.frozen(kw_only=True)
+class NewEvent:
+    """An event for an event topic: append-only. `id` is taken from the store, the offset comes from the journal."""
+
+    id: int
+    shard: int
+    partition: int
+    event: Event
+    dedupe_key: str | None
+
+
+NewRow = NewInbox | NewOutbox | NewEvent
+
+
+@attrs.frozen
+class Claim:
+    """Ask that an accepted row be stored as claimed by this lease. A stale lease stores it unclaimed."""
+
+    shard: int
+    epoch: int
+
+
+@attrs.frozen
+class Fact:
+    """A durable fact of an adapter or the core; `value` is msgpack, at most 64 KiB, None deletes it."""
+
+    namespace: str
+    key: str
+    value: bytes | None
+
+
+@attrs.frozen(kw_only=True)
+class Publish:
+    """Accept one row: store it, or find that it is there already."""
+
+    row: NewRow
+    at_us: int
+    claim: Claim | None = None
+    facts: tuple[Fact, ...] = ()
+    relayed: EmitNumber | None = None
+    """Set by the relay alone: the emit this publish repeats. It becomes the dedupe key."""
+
+
+@attrs.frozen
+class InboxMove:
+    """One transition of an inbox row. `event` is the table's word; `code` goes into the history.
+
+    With `to_tail` the row gets a new `seq` (a requeue is a new arrival).
+    """
+
+    before: InboxRecord
+    after: InboxRecord
+    event: str
+    code: str | None = None
+    to_tail: bool = False
+
+
+@attrs.frozen
+class OutboxMove:
+    """One transition of an outbox row; see `InboxMove`."""
+
+    before: OutboxRecord
+    after: OutboxRecord
+    event: str
+    code: str | None = None
+    to_tail: bool = False
+
+
+@attrs.frozen
+class StateWrite:
+    """The new state of a conversation: msgpack, at most 256 KiB; None removes it."""
+
+    conversation_key: str
+    value: bytes | None
+    version: int
+
+
+@attrs.frozen
+class Emit:
+    """A decision for another home, numbered inside its Commit. It arrives unclaimed."""
+
+    number: EmitNumber
+    row: NewRow
+
+
+@attrs.frozen(kw_only=True)
+class Commit:
+    """Everything the owner of a shard decides at once. All of it is stored, or none.
+
+    Attributes:
+        shard, epoch: The lease this is decided under; a stale one is refused as FENCED.
+        at_us: The time of the decision, for every row it touches.
+        inbox: Transitions of inbox rows of this shard. A claim whose row turned out a duplicate is dropped.
+        outbox: Transitions of outbox rows of this shard.
+        new_outbox: Sends to conversations of this shard, in order.
+        state: State of conversations of this shard.
+        emits: Decisions for other homes.
+        relayed: Emits of this shard that reached their homes and can go.
+        facts: Durable facts.
+    """
+
+    shard: int
+    epoch: int
+    at_us: int
+    inbox: tuple[InboxMove, ...] = ()
+    outbox: tuple[OutboxMove, ...] = ()
+    new_outbox: tuple[NewOutbox, ...] = ()
+    state: tuple[StateWrite, ...] = ()
+    emits: tuple[Emit, ...] = ()
+    relayed: tuple[EmitNumber, ...] = ()
+    facts: tuple[Fact, ...] = ()
+
+
+@attrs.frozen
+class TakeLease:
+    """Take the ownership of a shard anew: raises its epoch, so that every earlier lease of it is fenced."""
+
+    shard: int
+
+
+Part = Publish | Commit | TakeLease
+
+
+@attrs.frozen
+class Stored:
+    """A published row is on disk. `seq` is its place in its shard, `offset` its place in (topic, partition)."""
+
+    id: int
+    seq: int
+    offset: int
+    claimed: bool
+
+
+@attrs.frozen
+class Duplicate:
+    """The key was there already: the first row's place. `conflict` means it holds another content."""
+
+    id: int
+    partition: int
+    offset: int
+    conflict: bool
+
+
+@attrs.frozen
+class Committed:
+    """A Commit is on disk.
+
+    Attributes:
+        outbox: One entry for each `new_outbox`, in order: Stored, or Duplicate where that very send is there already.
+        emits: The same for each emit; empty where the store relays them.
+        tails: (row id, new seq) of each move with `to_tail`.
+        dropped: Ids of claimed inbox rows that do not exist, because their accept proved a duplicate.
+    """
+
+    outbox: tuple[Stored | Duplicate, ...] = ()
+    emits: tuple[Stored | Duplicate, ...] = ()
+    tails: tuple[tuple[int, int], ...] = ()
+    dropped: tuple[int, ...] = ()
+
+
+@attrs.frozen
+class Leased:
+    """The new epoch of the shard."""
+
+    shard: int
+    epoch: int
+
+
+@attrs.frozen
+class Refused:
+    """The part is not stored; its neighbours are. FENCED and STALE_CLAIM are final: re-read, then decide."""
+
+    error: BusError
+
+
+Outcome = Stored | Duplicate | Committed | Leased | Refused

@@ -1,0 +1,219 @@
+"""What a store is: two writes and some reads.
+
+`submit` hands a frozen part over and returns at once; its `settle` is called exactly once on the trio thread, after
+the COMMIT that holds the part (or after the refusal). Parts of one store settle in the order they were submitted.
+Whoever needs to wait uses `publish` and `commit`, which are thin waits on top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal, Protocol
+
+import attrs
+import trio
+
+from .commands import Commit, Committed, Duplicate, EmitNumber, Leased, Outcome, Part, Publish, Stored
+from .records import InboxRecord, InboxStatus, OutboxState, StoredInbox, StoredOutbox
+
+Settle = Callable[[Outcome], None]
+
+
+@attrs.frozen(kw_only=True)
+class Caps:
+    """What a backend can do; the conformance kit proves each claim."""
+
+    shared: Literal["process", "host", "cluster"]
+    durable: Literal["none", "process", "fsync", "replicated_fsync"]
+    emits: Literal["atomic", "relayed"]
+
+
+@attrs.frozen(kw_only=True)
+class StoreInfo:
+    """What a store says of itself; `instance` is the number of this opening."""
+
+    uuid: str
+    schema: int
+    shard_count: int
+    created_at_us: int
+    instance: int
+    clean: bool
+    """Whether the opening before this one was closed properly (True for a new store)."""
+
+
+@attrs.frozen
+class StoredState:
+    """A conversation's state as stored: msgpack and the version that wrote it."""
+
+    value: bytes
+    version: int
+
+
+@attrs.frozen(kw_only=True)
+class HistoryRow:
+    """One transition, as chained. `h` = SHA-256(h before it in its shard, msgpack of the other columns in order)."""
+
+    shard: int
+    hseq: int
+    kind: str
+    identity: int
+    before: str
+    after: str
+    event: str
+    claim: int
+    at_us: int
+    code: str | None
+    instance: int
+    h: bytes
+
+
+class Reader(Protocol):
+    """Reads of committed rows: each one short statement, bounded by its `limit`."""
+
+    def next_inbox_key(self, shard: int, after: str) -> str | None:
+        """The first conversation key greater than `after` that has an open inbox row (queued, running, failed)."""
+        ...
+
+    def inbox_lane(self, shard: int, key: str, after_seq: int, limit: int) -> list[StoredInbox]:
+        """Open rows of one conversation with a seq greater than `after_seq`, in order."""
+        ...
+
+    def next_outbox_key(self, shard: int, after: str) -> str | None:
+        """The first conversation key greater than `after` that has an open outbox row (not sent, not dead)."""
+        ...
+
+    def outbox_lane(self, shard: int, key: str, after_seq: int, limit: int) -> list[StoredOutbox]:
+        """Open rows of one conversation with a seq greater than `after_seq`, ordered by (seq, part).
+
+        Rows of one seq (the parts of one text) are never torn apart by `limit`.
+        """
+        ...
+
+    def claimed(self) -> list[InboxRecord]:
+        """All inbox rows stored as running, of every shard."""
+        ...
+
+    def crashed(self) -> list[InboxRecord]:
+        """Open inbox rows that are not running and have met two crashes or more, of every shard."""
+        ...
+
+    def flying(self) -> list[StoredOutbox]:
+        """All outbox rows stored as in flight, of every shard."""
+        ...
+
+    def uncertain(self, channel: str, after_id: int, limit: int) -> list[StoredOutbox]:
+        """Outbox rows of a channel whose result is unknown, by id."""
+        ...
+
+    def inbox(self, row_id: int) -> StoredInbox | None:
+        """One inbox row by id."""
+        ...
+
+    def outbox(self, row_id: int) -> StoredOutbox | None:
+        """One outbox row by id."""
+        ...
+
+    def find_outbox(self, channel: str, idempotency_key: str, part: int) -> StoredOutbox | None:
+        """One outbox row by identity."""
+        ...
+
+    def list_inbox(
+        self, *, status: InboxStatus | None, key: str | None, offset: int, limit: int
+    ) -> list[StoredInbox]:
+        """Inbox rows, newest first; for dead rows by (dead_at, id)."""
+        ...
+
+    def list_outbox(
+        self, *, state: OutboxState | None, key: str | None, offset: int, limit: int
+    ) -> list[StoredOutbox]:
+        """Outbox rows, newest first."""
+        ...
+
+    def count_inbox(self) -> dict[InboxStatus, int]:
+        """How many inbox rows stand in each status."""
+        ...
+
+    def count_outbox(self) -> dict[OutboxState, int]:
+        """How many outbox rows stand in each state."""
+        ...
+
+    def count_retried(self) -> tuple[int, int]:
+        """Transitions recorded as retries so far: (turns, sends)."""
+        ...
+
+    def state(self, conversation_key: str) -> StoredState | None:
+        """The conversation's state."""
+        ...
+
+    def fact(self, namespace: str, key: str) -> bytes | None:
+        """A durable fact."""
+        ...
+
+    def emits(self, shard: int, limit: int) -> list[tuple[EmitNumber, Publish]]:
+        """Emits of this source that were not relayed yet, in order, each as the publish that relays it."""
+        ...
+
+    def history(self, shard: int, after_hseq: int, limit: int) -> list[HistoryRow]:
+        """The chain of one shard, in order."""
+        ...
+
+
+class Store(Protocol):
+    """One open store: the only writer of its tables."""
+
+    @property
+    def caps(self) -> Caps: ...
+    @property
+    def info(self) -> StoreInfo: ...
+    @property
+    def reader(self) -> Reader: ...
+    @property
+    def epochs(self) -> Sequence[int]:
+        """The lease epoch of each shard, as taken when the store was opened."""
+        ...
+
+    def next_inbox_id(self) -> int:
+        """A row id nobody had; ids may have holes."""
+        ...
+
+    def next_outbox_id(self) -> int: ...
+    def next_event_id(self) -> int: ...
+
+    def submit(self, part: Part, settle: Settle) -> None:
+        """Hand a part over. Never blocks. After `close` has begun it settles as Refused(BUS_CLOSED)."""
+        ...
+
+    async def publish(self, part: Publish) -> Stored | Duplicate:
+        """Submit and wait, shielded, for the commit.
+
+        Raises:
+            BusError: the refusal, by its code.
+        """
+        ...
+
+    async def commit(self, part: Commit) -> Committed:
+        """The same for a Commit."""
+        ...
+
+    async def take_lease(self, shard: int) -> Leased:
+        """The same for a lease."""
+        ...
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Write until cancelled; then finish what was submitted, mark the instance clean, close, unlock.
+
+        Raises:
+            BusError: STORE_IO, after three failures of one commit: what was open is answered with the same error.
+        """
+        ...
+
+
+__all__ = [
+    "Caps",
+    "HistoryRow",
+    "Reader",
+    "Settle",
+    "Store",
+    "StoreInfo",
+    "StoredState",
+]

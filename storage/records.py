@@ -1,0 +1,187 @@
+"""The two kinds of stored rows, as frozen values.
+
+An inbox record says where one accepted message stands; an outbox record says where one send stands. The message's
+own content travels beside them (`Queued`, `Pending`), because it never changes and a transition only makes a new
+record. Times are wall-clock microseconds since 1970 UTC.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import attrs
+
+from ..actors.message import BusMessage
+
+
+class InboxStatus(enum.StrEnum):
+    """Stored status of an inbox row; the transition table is `runtime/inbox_rules.py`."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    FAILED = "failed"
+    DONE = "done"
+    DEAD = "dead"
+    PARKED = "parked"
+    REFUSED = "refused"
+
+
+class OutboxStatus(enum.StrEnum):
+    """Stored status of an outbox row; together with its flags it gives the `OutboxState`."""
+
+    PENDING = "pending"
+    SENT = "sent"
+    FAILED = "failed"
+
+
+class OutboxState(enum.StrEnum):
+    """The six states of a send, derived from status, `in_flight`, `uncertain_since_us` and `dead_at_us`."""
+
+    READY = "ready"
+    FLYING = "flying"
+    FAILED = "failed"
+    UNCERTAIN = "uncertain"
+    DEAD = "dead"
+    SENT = "sent"
+
+
+class OnUncertain(enum.StrEnum):
+    """What happens to a send whose result nobody knows."""
+
+    PARK = "park"
+    RESEND = "resend"
+    DROP = "drop"
+
+
+@attrs.frozen(kw_only=True)
+class Failure:
+    """One failed turn or attempt, kept with the row until it is requeued.
+
+    `own_code` is the user's code (`x.<name>`) where `code` is HANDLER_FAILED.
+    """
+
+    at_us: int
+    code: str
+    text: str
+    claim: int
+    own_code: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class InboxRecord:
+    """Where one accepted message stands.
+
+    `claim` grows at every claim and never resets: the fence. `failures` counts turns that ended by exception or time
+    limit in this generation. `crashes` counts recoveries that found the row claimed; `blames` those that found it
+    alone. `wait_us` is the length of the back-off that ends at `next_at_us`.
+    """
+
+    id: int
+    shard: int
+    seq: int
+    topic: str
+    partition: int
+    offset: int
+    channel: str | None
+    conversation_key: str
+    status: InboxStatus
+    claim: int = 0
+    failures: int = 0
+    crashes: int = 0
+    blames: int = 0
+    generation: int = 0
+    epoch: int = 0
+    accepted_at_us: int = 0
+    started_at_us: int | None = None
+    done_at_us: int | None = None
+    dead_at_us: int | None = None
+    next_at_us: int | None = None
+    wait_us: int | None = None
+    errors: tuple[Failure, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class OutboxRecord:
+    """Where one send stands. Identity: (channel, idempotency_key, part).
+
+    Attributes:
+        attempts: Sends begun in this generation and not taken back; the retry budget.
+        claim: Grows at every start and never resets: the fence.
+        next_attempt_at_us: When a failed or uncertain row may start again; an uncertain row without it is parked.
+        accepted, deduped: What the channel said of the sent message; None while unknown.
+        degraded: What was given up to get it out (thread, reply, formatting); None where nothing was.
+    """
+
+    id: int
+    shard: int
+    seq: int
+    channel: str
+    idempotency_key: str
+    part: int
+    conversation_key: str
+    status: OutboxStatus = OutboxStatus.PENDING
+    in_flight: bool = False
+    claim: int = 0
+    attempts: int = 0
+    accepted: bool | None = None
+    deduped: bool | None = None
+    platform_message_id: str | None = None
+    degraded: str | None = None
+    generation: int = 0
+    created_at_us: int = 0
+    updated_at_us: int = 0
+    last_attempt_at_us: int | None = None
+    sent_at_us: int | None = None
+    next_attempt_at_us: int | None = None
+    wait_us: int | None = None
+    uncertain_since_us: int | None = None
+    dead_at_us: int | None = None
+    errors: tuple[Failure, ...] = ()
+
+    @property
+    def state(self) -> OutboxState:
+        """The state of the transition table that the stored columns mean."""
+        if self.status is OutboxStatus.SENT:
+            return OutboxState.SENT
+        if self.status is OutboxStatus.FAILED:
+            return OutboxState.FAILED if self.dead_at_us is None else OutboxState.DEAD
+        if self.in_flight:
+            return OutboxState.FLYING
+        return OutboxState.READY if self.uncertain_since_us is None else OutboxState.UNCERTAIN
+
+
+@attrs.frozen(kw_only=True)
+class OutboundContent:
+    """What one outbox row sends: stored once, never changed.
+
+    Attributes:
+        text: The text to send.
+        inbox_id: The message whose turn decided it; None for a direct publish.
+        reply_to: The platform's id of the message answered, where there is one.
+        on_uncertain: The message's own policy; None means the channel's.
+        correlation_id: Carried from the message that caused it.
+        hops: The cause's hops + 1.
+    """
+
+    text: str
+    inbox_id: int | None = None
+    reply_to: str | None = None
+    on_uncertain: OnUncertain | None = None
+    correlation_id: str | None = None
+    hops: int = 0
+
+
+@attrs.frozen
+class StoredInbox:
+    """An inbox row as read back: its record and its message."""
+
+    record: InboxRecord
+    message: BusMessage
+
+
+@attrs.frozen
+class StoredOutbox:
+    """An outbox row as read back: its record and what it sends."""
+
+    record: OutboxRecord
+    content: OutboundContent

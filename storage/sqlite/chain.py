@@ -1,0 +1,56 @@
+"""The hash chain of a shard's history: what is hashed, and how a chain is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Final
+
+import msgpack
+
+from ..port import HistoryRow
+
+FIRST_HEAD: Final = bytes(32)
+"""What the first row of a shard is chained to."""
+
+ANCHOR_ROWS: Final = 4096
+"""Every so many rows of a shard its chain head is kept for ever."""
+
+Links = tuple[int, int, str, int, str, str, str, int, int, str | None, int]
+"""shard, hseq, kind, identity, from, to, event, claim, at, code, instance."""
+
+
+class Linker:
+    """Chains rows. Each writer has its own: a packer is not for two threads."""
+
+    __slots__ = ("_pack",)
+
+    def __init__(self) -> None:
+        self._pack = msgpack.Packer().pack
+
+    def link(self, before: bytes, columns: Links) -> bytes:
+        """The hash of one row: SHA-256 of the hash before it and the msgpack array of the row's columns."""
+        return sha256(before + self._pack(columns)).digest()
+
+
+def find_break(rows: Iterable[HistoryRow], *, before: bytes = FIRST_HEAD, hseq: int = 0) -> HistoryRow | None:
+    """Check a stretch of one shard's chain.
+
+    Args:
+        rows: In order, without holes.
+        before: The hash of the row before the first one.
+        hseq: That row's number.
+    Returns:
+        The first row that does not follow from the one before it, or None.
+    """
+    linker = Linker()
+    for row in rows:
+        hseq += 1
+        columns: Links = (
+            row.shard, row.hseq, row.kind, row.identity, row.before, row.after, row.event, row.claim, row.at_us,
+            row.code, row.instance,
+        )  # fmt: skip
+        before = linker.link(before, columns)
+        if row.hseq != hseq or row.h != before:
+            return row
+    return None

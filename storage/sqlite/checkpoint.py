@@ -1,0 +1,73 @@
+"""Copies the write-ahead log into the database on a thread of its own, so that no commit waits for it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+import apsw
+import structlog
+
+from .database import FileSource
+from .faults import store_error
+from .settings import CHECKPOINT_PAGES, MAX_LOG_PAGES
+
+_log: Final[structlog.typing.FilteringBoundLogger] = structlog.get_logger()
+
+
+class Checkpointer:
+    """The checkpoint thread of one store file.
+
+    Attributes:
+        log_pages: Length of the log after the last commit.
+        runs: Checkpoints so far.
+        busy: How many of them a reader or a writer kept from finishing.
+    """
+
+    def __init__(self, source: FileSource) -> None:
+        self.log_pages = 0
+        self.runs = 0
+        self.busy = 0
+        self._kick = threading.Event()
+        self._stopping = False
+        self._connection = source.connect_checkpointer()
+        self._thread = threading.Thread(target=self._run, name="shardline-checkpoint", daemon=True)
+        self._thread.start()
+        source.on_log = self._note
+
+    def stop(self) -> None:
+        """End the thread and its connection; a second call does nothing."""
+        self._stopping = True
+        self._kick.set()
+        self._thread.join()
+        self._connection.close(force=True)
+
+    def _note(self, pages: int) -> None:
+        self.log_pages = pages
+        if pages >= CHECKPOINT_PAGES:
+            self._kick.set()
+
+    def _run(self) -> None:
+        while True:
+            self._kick.wait()
+            self._kick.clear()
+            if self._stopping:
+                return
+            self._checkpoint()
+
+    def _checkpoint(self) -> None:
+        # Passive copies what it can and blocks nobody. Past the cap a reader has held it up for long: then the log is
+        # emptied even if the writer waits meanwhile.
+        over = self.log_pages >= MAX_LOG_PAGES
+        mode = apsw.SQLITE_CHECKPOINT_TRUNCATE if over else apsw.SQLITE_CHECKPOINT_PASSIVE
+        self.runs += 1
+        try:
+            pages, copied = self._connection.wal_checkpoint(mode=mode)
+        except apsw.BusyError:
+            self.busy += 1
+        except apsw.Error as error:
+            # The writer meets the same disk and decides; here it is only told.
+            failure = store_error(error, "the log cannot be copied into the database")
+            _log.warning("store.checkpoint_failed", bus_error_code=failure.code, error=failure.message)
+        else:
+            self.busy += copied < pages

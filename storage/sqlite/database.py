@@ -1,0 +1,131 @@
+"""Connections to a store: how each is set up, and who closes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Protocol
+
+import apsw
+
+from ...actors.errors import BusError, Code
+from .settings import BUSY_TIMEOUT_MS, MAX_LOG_PAGES, Settings
+
+_PAGE_BYTES: Final = 4096
+
+
+class Source(Protocol):
+    """Where connections to one store come from."""
+
+    def connect(self) -> apsw.Connection:
+        """The writer's connection, ready for BEGIN IMMEDIATE."""
+        ...
+
+    def discard(self, connection: apsw.Connection) -> None:
+        """Give up a writer's connection; what its transaction wrote is gone."""
+        ...
+
+
+class FileSource:
+    """Connections to a store file."""
+
+    def __init__(self, path: Path, settings: Settings) -> None:
+        self.path = path
+        self._settings = settings
+        self.on_log: Callable[[int], None] = _ignore
+        """Called by the writer's thread after each commit with the length of the write-ahead log, in pages."""
+
+    def connect(self) -> apsw.Connection:
+        """A writer's connection: write-ahead log, checkpoints left to their own thread.
+
+        Raises:
+            BusError: UNSAFE_FILESYSTEM, no write-ahead log is possible here.
+            apsw.Error: anything else.
+        """
+        settings = self._settings
+        flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
+        connection = apsw.Connection(str(self.path), flags=flags, vfs=settings.vfs)
+        try:
+            _harden(connection)
+            connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
+            mode = connection.execute("PRAGMA journal_mode = WAL").fetchall()
+            if mode != [("wal",)]:
+                raise BusError(Code.UNSAFE_FILESYSTEM, f"{self.path} cannot have a write-ahead log")
+            connection.execute(f"PRAGMA synchronous = {settings.durability}")
+            connection.execute(f"PRAGMA cache_size = {-max(1, settings.cache_bytes // 1024)}")
+            connection.execute("PRAGMA wal_autocheckpoint = 0").fetchall()
+            connection.execute(f"PRAGMA journal_size_limit = {MAX_LOG_PAGES * _PAGE_BYTES}").fetchall()
+            connection.set_wal_hook(self._note_log)
+        except BaseException:
+            connection.close(force=True)
+            raise
+        return connection
+
+    def connect_reader(self) -> apsw.Connection:
+        """A connection that cannot write."""
+        connection = apsw.Connection(
+            str(self.path),
+            flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_NOFOLLOW,
+            vfs=self._settings.vfs,
+        )
+        _harden(connection)
+        return connection
+
+    def connect_checkpointer(self) -> apsw.Connection:
+        """A connection that only copies the log into the database."""
+        connection = apsw.Connection(
+            str(self.path),
+            flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW,
+            vfs=self._settings.vfs,
+        )
+        _harden(connection)
+        connection.execute(f"PRAGMA synchronous = {self._settings.durability}")
+        connection.execute("PRAGMA wal_autocheckpoint = 0").fetchall()
+        return connection
+
+    def discard(self, connection: apsw.Connection) -> None:
+        """Close it, whatever state it is in."""
+        connection.close(force=True)
+
+    def _note_log(self, connection: apsw.Connection, name: str, pages: int) -> int:
+        self.on_log(pages)
+        return apsw.SQLITE_OK
+
+
+class MemorySource:
+    """One database in memory; it lives as long as this object does."""
+
+    def __init__(self, content: bytes | None = None) -> None:
+        self._content = content
+        self._connection: apsw.Connection | None = None
+
+    def content(self) -> bytes:
+        """All that is committed, as the bytes of a database file; not inside a transaction."""
+        return self.connect().serialize("main")
+
+    def connect(self) -> apsw.Connection:
+        """The one connection there is: writer and reader."""
+        if self._connection is None:
+            self._connection = apsw.Connection(":memory:")
+            if self._content is not None:
+                self._connection.deserialize("main", self._content)
+            _harden(self._connection)
+        return self._connection
+
+    def discard(self, connection: apsw.Connection) -> None:
+        """Roll back what is open; closing would lose the store."""
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def _ignore(pages: int) -> None:
+    pass
+
+
+def _harden(connection: apsw.Connection) -> None:
+    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    # A store may come from someone else: nothing in its schema may run code, and no quoted name is a text.
+    connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+    connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+    connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
+    connection.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)

@@ -1,0 +1,85 @@
+"""The files of a store: private, regular, never a symbolic link."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+from ...actors.errors import BusError, Code
+
+_PRIVATE: Final = 0o600
+_BESIDE: Final = ("", "-wal", "-shm", "-journal")
+
+
+def check_files(path: Path) -> None:
+    """Refuse a store one of whose files is anything but a regular file.
+
+    Raises:
+        BusError: UNSAFE_FILESYSTEM.
+    """
+    for suffix in _BESIDE:
+        beside = path.with_name(path.name + suffix)
+        try:
+            mode = beside.lstat().st_mode
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise _unusable(beside, error) from error
+        if not stat.S_ISREG(mode):
+            raise BusError(Code.UNSAFE_FILESYSTEM, f"{beside} is no regular file", path=str(beside))
+
+
+def create_private(path: Path) -> bool:
+    """Create an empty file with mode 0600, whatever the umask; SQLite gives its log the same mode.
+
+    Returns:
+        False if the file was there.
+    Raises:
+        BusError: STORE_IO.
+    """
+    try:
+        descriptor = os.open(
+            path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, _PRIVATE
+        )
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise _unusable(path, error) from error
+    try:
+        os.fchmod(descriptor, _PRIVATE)
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def open_private(path: Path) -> int:
+    """Open or create a file with mode 0600 that no child process inherits over an exec.
+
+    Returns:
+        Its descriptor.
+    Raises:
+        BusError: UNSAFE_FILESYSTEM, a symbolic link or no regular file; STORE_IO.
+    """
+    try:
+        descriptor = os.open(
+            path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, _PRIVATE
+        )
+    except OSError as error:
+        if error.errno in {errno.ELOOP, errno.EISDIR, errno.ENXIO}:
+            raise BusError(Code.UNSAFE_FILESYSTEM, f"{path} is no regular file", path=str(path)) from error
+        raise _unusable(path, error) from error
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise BusError(Code.UNSAFE_FILESYSTEM, f"{path} is no regular file", path=str(path))
+        os.fchmod(descriptor, _PRIVATE)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _unusable(path: Path, error: OSError) -> BusError:
+    return BusError(Code.STORE_IO, f"{path} cannot be opened: {error.strerror}", path=str(path))

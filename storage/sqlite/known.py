@@ -1,0 +1,51 @@
+"""What stands under the keys of a batch: found by a look-up, and grown by the batch's own rows."""
+
+from __future__ import annotations
+
+import attrs
+
+from ...actors.event import Event
+from ...actors.message import BusMessage
+from ..commands import EmitNumber
+
+FirstInbox = tuple[int, int, int, BusMessage]
+"""id, partition, offset, message of the row that stands under a key already."""
+FirstEvent = tuple[int, int, int, Event]
+"""The same of an event."""
+FirstOutbox = tuple[int, int, int, str, str]
+"""id, shard, seq, conversation key, text of the send that stands under an identity already."""
+Identity = tuple[str, str, int]
+"""channel, idempotency key, part."""
+
+
+@attrs.define
+class Known:
+    """First rows by key, and ids of claimed inbox rows that are not in the store."""
+
+    inbox: dict[str, FirstInbox] = attrs.Factory(dict[str, FirstInbox])
+    events: dict[str, FirstEvent] = attrs.Factory(dict[str, FirstEvent])
+    outbox: dict[Identity, FirstOutbox] = attrs.Factory(dict[Identity, FirstOutbox])
+    missing: set[int] = attrs.Factory(set[int])
+
+    def copy(self) -> Known:
+        """A copy to extend."""
+        return Known(self.inbox.copy(), self.events.copy(), self.outbox.copy(), self.missing.copy())
+
+
+def is_other_message(first: BusMessage, message: BusMessage) -> bool:
+    """Whether a second message under the same key is another message."""
+    return (
+        first.payload.text != message.payload.text
+        or first.extensions.kind is not message.extensions.kind
+        or first.conversation_key != message.conversation_key
+    )
+
+
+def is_other_event(first: Event, event: Event) -> bool:
+    """Whether a second event under the same key is another event."""
+    return (first.payload, first.type, first.key) != (event.payload, event.type, event.key)
+
+
+def emit_key(number: EmitNumber) -> str:
+    """The dedupe key of an emitted message."""
+    return f"emit:{number.shard}:{number.seq}:{number.index}"

@@ -1,0 +1,67 @@
+"""The owner's lock: one open store file has one owner, also within a process."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import weakref
+from pathlib import Path
+
+import attrs
+
+from ...actors.errors import BusError, Code
+from .files import open_private
+
+
+@attrs.define(eq=False)
+class OwnerLock:
+    """A held lock on `<store>.lock`; released by `release`, or by the kernel when the process ends."""
+
+    path: Path
+    _descriptor: int | None
+
+    @classmethod
+    def take(cls, store: Path) -> OwnerLock:
+        """Take the lock of a store, at once or not at all.
+
+        Raises:
+            BusError: STORE_LOCKED, another owner has it; UNSAFE_FILESYSTEM or STORE_IO, the lock file is unusable.
+        """
+        path = store.with_name(store.name + ".lock")
+        descriptor = open_private(path)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(descriptor)
+            raise BusError(Code.STORE_LOCKED, f"{store} has another owner", path=str(store)) from error
+        except OSError as error:
+            os.close(descriptor)
+            raise BusError(Code.STORE_IO, f"{path} cannot be locked: {error.strerror}") from error
+        lock = cls(path, descriptor)
+        _held.add(lock)
+        return lock
+
+    def release(self) -> None:
+        """Give the lock back; a second call does nothing. The file stays, or two owners could each lock their own."""
+        descriptor, self._descriptor = self._descriptor, None
+        _held.discard(self)
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def forget(self) -> None:
+        """Close the copy of a lock that a forked child inherited; its parent keeps it."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+# A lock belongs to the open file, which a fork shares: without this a child that outlives its parent keeps the store.
+_held: weakref.WeakSet[OwnerLock] = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    for lock in list(_held):
+        lock.forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)

@@ -1,0 +1,375 @@
+"""What one transaction writes, decided without touching the database.
+
+A `Planner` takes parts in the order they were submitted, draws their numbers, and sorts their rows by kind. The
+order of kinds inside the transaction is fixed (`Plan`), so a row may be inserted and moved by two parts of one batch.
+Whether a move meets the row it names is for the database to say: the count of changed rows must be exact.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...actors.codec import CODEC_VERSION, pack_event
+from ...actors.errors import BusError, Code
+from ..commands import (
+    Commit,
+    Committed,
+    Duplicate,
+    EmitNumber,
+    Fact,
+    InboxMove,
+    Leased,
+    NewEvent,
+    NewInbox,
+    NewOutbox,
+    NewRow,
+    OutboxMove,
+    Outcome,
+    Part,
+    Publish,
+    Refused,
+    StateWrite,
+    Stored,
+)
+from ..records import InboxStatus, OutboxState
+from .chain import ANCHOR_ROWS, Linker
+from .emits import pack_emit
+from .known import Known, emit_key, is_other_event, is_other_message
+from .numbers import Numbers
+from .plan import Plan
+from .rows import inbox_move, inbox_row, outbox_move, outbox_row
+
+MAX_STATE_BYTES: Final = 256 * 1024
+MAX_FACT_BYTES: Final = 64 * 1024
+
+_ACCEPT_WORDS: Final = {
+    InboxStatus.RUNNING: "accept+claim",
+    InboxStatus.REFUSED: "refuse",
+    InboxStatus.PARKED: "park",
+}
+
+
+class Planner:
+    """Plans parts one after the other; `plan` and `numbers` hold what they add up to.
+
+    Args:
+        numbers: Drawn from, in place.
+        instance: Number of this opening, for claims and history.
+        atomic: Emits become rows of their homes at once; else they wait in `emit` for a relay.
+        known: What a look-up found; extended by the batch's own rows.
+        linker: The writer's own.
+    """
+
+    __slots__ = ("_atomic", "_instance", "_known", "_link", "_void", "numbers", "plan")
+
+    def __init__(
+        self, numbers: Numbers, *, instance: int, atomic: bool, known: Known, linker: Linker
+    ) -> None:
+        self.numbers = numbers
+        self.plan = Plan()
+        self._instance = instance
+        self._atomic = atomic
+        self._known = known
+        self._link = linker.link
+        # Ids of rows that a claim may name and that are not in the store: their accepts proved duplicates.
+        self._void: set[int] = known.missing
+
+    def add(self, part: Part) -> Outcome:
+        """Plan one part.
+
+        Returns:
+            Its outcome, valid once the transaction is on disk; a `Refused` part adds nothing.
+        Raises:
+            BusError: the part cannot be stored. `plan` and `numbers` are of no use any more.
+            UnknownPlaceError: a partition's end must be read first. The same.
+        """
+        if isinstance(part, Publish):
+            return self._publish(part)
+        if isinstance(part, Commit):
+            return self._commit(part)
+        numbers = self.numbers
+        epoch = numbers.epochs[part.shard] = numbers.epochs[part.shard] + 1
+        self.plan.shards.add(part.shard)
+        return Leased(part.shard, epoch)
+
+    def _publish(self, part: Publish) -> Outcome:
+        row = part.row
+        claim = part.claim
+        claimed = False
+        if claim is not None and not isinstance(row, NewEvent):
+            claimed = claim.shard == row.record.shard and claim.epoch == self.numbers.epochs[claim.shard]
+        outcome = self._new_row(row, part.at_us, claimed, part.relayed)
+        # Also beside a duplicate: its message is on disk, so the edge's position may move on.
+        for fact in part.facts:
+            self._fact(fact, part.at_us)
+        return outcome
+
+    def _commit(self, part: Commit) -> Outcome:
+        shard = part.shard
+        epoch = self.numbers.epochs[shard]
+        if epoch != part.epoch:
+            return Refused(
+                BusError(Code.FENCED, f"lease {part.epoch} of shard {shard} ended", shard=shard, epoch=epoch)
+            )
+        at_us = part.at_us
+        tails: list[tuple[int, int]] = []
+        dropped: list[int] = []
+        for move in part.inbox:
+            if move.event == "claim" and move.after.id in self._void:
+                dropped.append(move.after.id)
+            else:
+                self._move_inbox(move, shard, at_us, tails)
+        if part.outbox:
+            self._move_outbox(part.outbox, shard, at_us, tails)
+        for state in part.state:
+            self._state(state, shard, at_us)
+        sends = self._sends(part.new_outbox, shard, at_us) if part.new_outbox else ()
+        emits = self._emit(part) if part.emits else ()
+        for number in part.relayed:
+            self.plan.relayed.append((number.shard, number.seq, number.index))
+        for fact in part.facts:
+            self._fact(fact, at_us)
+        return Committed(sends, emits, tuple(tails), tuple(dropped))
+
+    def _new_row(
+        self, row: NewRow, at_us: int, claimed: bool, number: EmitNumber | None
+    ) -> Stored | Duplicate:
+        if isinstance(row, NewInbox):
+            return self._accept(row, at_us, claimed, row.dedupe_key if number is None else emit_key(number))
+        if isinstance(row, NewOutbox):
+            return self._send(row, at_us, claimed, self._next_seq(row.record.shard))
+        return self._append(row, at_us, row.dedupe_key or (None if number is None else emit_key(number)))
+
+    def _accept(self, new: NewInbox, at_us: int, claimed: bool, key: str) -> Stored | Duplicate:
+        record = new.record
+        message = new.message
+        first = self._known.inbox.get(key)
+        if first is not None:
+            self._void.add(record.id)
+            return Duplicate(*first[:3], is_other_message(first[3], message))
+        numbers = self.numbers
+        offset = numbers.take_offset((record.topic, record.partition))
+        seq = self._next_seq(record.shard)
+        numbers.change_seq = change = numbers.change_seq + 1
+        status = record.status
+        claim = record.claim
+        epoch = record.epoch
+        started_us = record.started_at_us
+        if status is InboxStatus.QUEUED or status is InboxStatus.RUNNING:
+            if claimed:
+                status, claim, epoch, started_us = InboxStatus.RUNNING, 1, self._instance, at_us
+            else:
+                status, claim = InboxStatus.QUEUED, 0
+        claimed = status is InboxStatus.RUNNING
+        self.plan.inbox.append(
+            inbox_row(
+                record,
+                message,
+                seq=seq,
+                offset=offset,
+                status=status,
+                claim=claim,
+                epoch=epoch,
+                started_at_us=started_us,
+                change_seq=change,
+                dedupe_key=key,
+            )
+        )
+        numbers.next_inbox_id = max(numbers.next_inbox_id, record.id + 1)
+        code = record.errors[-1].code if record.errors else None
+        word = _ACCEPT_WORDS.get(status, "accept")
+        self._record(record.shard, "in", record.id, "", status, word, claim, at_us, code)
+        self._known.inbox[key] = (record.id, record.partition, offset, message)
+        return Stored(record.id, seq, offset, claimed)
+
+    def _append(self, new: NewEvent, at_us: int, key: str | None) -> Stored | Duplicate:
+        event = new.event
+        if key is not None:
+            first = self._known.events.get(key)
+            if first is not None:
+                return Duplicate(*first[:3], is_other_event(first[3], event))
+        numbers = self.numbers
+        offset, ts_us = numbers.take_event((event.topic, new.partition), at_us)
+        self.plan.events.append(
+            (
+                new.id, new.shard, event.topic, new.partition, offset, ts_us, event.key, key, CODEC_VERSION,
+                pack_event(event),
+            )
+        )  # fmt: skip
+        numbers.next_event_id = max(numbers.next_event_id, new.id + 1)
+        if key is not None:
+            self._known.events[key] = (new.id, new.partition, offset, event)
+        return Stored(new.id, 0, offset, claimed=False)
+
+    def _sends(self, sends: tuple[NewOutbox, ...], shard: int, at_us: int) -> tuple[Stored | Duplicate, ...]:
+        """The new sends of a Commit; parts of one text share one seq."""
+        outcomes: list[Stored | Duplicate] = []
+        seq = 0
+        last: tuple[str, str] | None = None
+        for new in sends:
+            record = new.record
+            _check_home(record.id, record.shard, shard)
+            text = (record.channel, record.idempotency_key)
+            if record.seq:
+                seq = record.seq
+            elif text != last:
+                seq = self._next_seq(shard)
+            last = text
+            outcomes.append(self._send(new, at_us, record.in_flight, seq))
+        return tuple(outcomes)
+
+    def _send(self, new: NewOutbox, at_us: int, started: bool, seq: int) -> Stored | Duplicate:
+        record = new.record
+        content = new.content
+        identity = (record.channel, record.idempotency_key, record.part)
+        first = self._known.outbox.get(identity)
+        if first is not None:
+            if first[3:] != (record.conversation_key, content.text):
+                raise BusError(
+                    Code.IDENTITY_MISMATCH,
+                    "another send stands under this channel, key and part",
+                    row_id=first[0],
+                    channel=record.channel,
+                    idempotency_key=record.idempotency_key,
+                    part=record.part,
+                )
+            return Duplicate(*first[:3], conflict=False)
+        numbers = self.numbers
+        numbers.change_seq = change = numbers.change_seq + 1
+        claim, attempts, last_us = record.claim, record.attempts, record.last_attempt_at_us
+        state = record.state
+        waiting = state is OutboxState.READY or state is OutboxState.FLYING
+        started = started and waiting
+        if started:
+            # A first start that rides along is claim 1, whether the record counts it yet or not.
+            claim, attempts, last_us = 1, 1, at_us
+            state = OutboxState.FLYING
+        elif waiting:
+            claim, attempts, last_us = 0, 0, None
+            state = OutboxState.READY
+        self.plan.outbox.append(
+            outbox_row(
+                record,
+                content,
+                seq=seq,
+                in_flight=started,
+                claim=claim,
+                attempts=attempts,
+                last_attempt_at_us=last_us,
+                change_seq=change,
+            )
+        )
+        numbers.next_outbox_id = max(numbers.next_outbox_id, record.id + 1)
+        code = record.errors[-1].code if record.errors else None
+        word = "enqueue+start" if started else "enqueue"
+        self._record(record.shard, "out", record.id, "", state, word, claim, at_us, code)
+        self._known.outbox[identity] = (record.id, record.shard, seq, record.conversation_key, content.text)
+        return Stored(record.id, seq, seq, started)
+
+    def _emit(self, part: Commit) -> tuple[Stored | Duplicate, ...]:
+        if self._atomic:
+            return tuple(self._new_row(emit.row, part.at_us, False, emit.number) for emit in part.emits)
+        self.plan.emits.extend(pack_emit(emit, part.at_us) for emit in part.emits)
+        return ()
+
+    def _move_inbox(self, move: InboxMove, shard: int, at_us: int, tails: list[tuple[int, int]]) -> None:
+        before = move.before
+        after = move.after
+        _check_home(after.id, before.shard, shard)
+        numbers = self.numbers
+        numbers.change_seq = change = numbers.change_seq + 1
+        if move.to_tail:
+            seq = self._next_seq(shard)
+            tails.append((after.id, seq))
+            self.plan.inbox_tails.append(inbox_move(before, after, change, seq))
+        else:
+            self.plan.inbox_moves.append(inbox_move(before, after, change, None))
+        if move.event == "fail":
+            numbers.retried_turns += 1
+        self._record(
+            shard, "in", after.id, before.status, after.status, move.event, after.claim, at_us, move.code
+        )
+
+    def _move_outbox(
+        self, moves: tuple[OutboxMove, ...], shard: int, at_us: int, tails: list[tuple[int, int]]
+    ) -> None:
+        numbers = self.numbers
+        seq = 0
+        last: tuple[str, str] | None = None
+        for move in moves:
+            before = move.before
+            after = move.after
+            _check_home(after.id, before.shard, shard)
+            numbers.change_seq = change = numbers.change_seq + 1
+            if move.to_tail:
+                # Parts of one text arrive again together.
+                text = (after.channel, after.idempotency_key)
+                if text != last:
+                    seq = self._next_seq(shard)
+                last = text
+                tails.append((after.id, seq))
+                self.plan.outbox_tails.append(outbox_move(before, after, change, seq))
+            else:
+                self.plan.outbox_moves.append(outbox_move(before, after, change, None))
+            if move.event == "failed":
+                numbers.retried_sends += 1
+            self._record(
+                shard, "out", after.id, before.state, after.state, move.event, after.claim, at_us, move.code
+            )
+
+    def _state(self, state: StateWrite, shard: int, at_us: int) -> None:
+        value = state.value
+        if value is not None and len(value) > MAX_STATE_BYTES:
+            raise _too_large("a state", len(value), MAX_STATE_BYTES)
+        key = state.conversation_key
+        self.plan.states[key] = None if value is None else (key, shard, value, state.version, at_us)
+
+    def _fact(self, fact: Fact, at_us: int) -> None:
+        value = fact.value
+        if value is not None and len(value) > MAX_FACT_BYTES:
+            raise _too_large("a fact", len(value), MAX_FACT_BYTES)
+        row = None if value is None else (fact.namespace, fact.key, value, at_us)
+        self.plan.facts[fact.namespace, fact.key] = row
+
+    def _next_seq(self, shard: int) -> int:
+        seqs = self.numbers.seqs
+        seqs[shard] = seq = seqs[shard] + 1
+        return seq
+
+    def _record(
+        self,
+        shard: int,
+        kind: str,
+        identity: int,
+        before: str,
+        after: str,
+        event: str,
+        claim: int,
+        at_us: int,
+        code: str | None,
+    ) -> None:
+        """Chain one history row."""
+        numbers = self.numbers
+        numbers.hseqs[shard] = hseq = numbers.hseqs[shard] + 1
+        columns = (shard, hseq, kind, identity, before, after, event, claim, at_us, code, self._instance)
+        numbers.heads[shard] = h = self._link(numbers.heads[shard], columns)
+        self.plan.history.append((*columns, h))
+        self.plan.shards.add(shard)
+        if hseq % ANCHOR_ROWS == 0:
+            self.plan.anchors.append((shard, hseq, h, at_us))
+
+
+def _check_home(row_id: int, home: int, shard: int) -> None:
+    if home != shard:
+        raise BusError(
+            Code.IDENTITY_MISMATCH,
+            f"row {row_id} belongs to shard {home}, not to {shard}",
+            row_id=row_id,
+            shard=shard,
+        )
+
+
+def _too_large(what: str, size_bytes: int, limit_bytes: int) -> BusError:
+    return BusError(
+        Code.TOO_LARGE, f"{what} has {size_bytes} bytes, at most {limit_bytes}", limit_bytes=limit_bytes
+    )

@@ -1,0 +1,245 @@
+"""Records as rows, rows as records: the only place that knows the order of the columns."""
+
+from __future__ import annotations
+
+import json
+from typing import Final, cast
+
+import msgpack
+
+from ...actors.codec import CODEC_VERSION, pack_message, unpack_message
+from ...actors.errors import BusError, Code
+from ...actors.message import BusMessage
+from ...actors.plain import Plain
+from ...actors.record import optional_count, optional_text, required_text
+from ..records import (
+    Failure,
+    InboxRecord,
+    InboxStatus,
+    OnUncertain,
+    OutboundContent,
+    OutboxRecord,
+    OutboxStatus,
+    StoredInbox,
+    StoredOutbox,
+)
+
+Value = None | int | float | bytes | str
+Row = tuple[Value, ...]
+
+CONTENT_CODEC: Final = 1
+"""Version of `pack_content`, stored beside each outbox row."""
+
+_NO_ERRORS: Final = "[]"
+_NO_REASON: Final = (None, None, None)
+
+InboxColumns = tuple[
+    int, int, int, str, int, int, str | None, str, str, int, int, int, int, int, int, int, int | None, int | None,
+    int | None, int | None, int | None, str,
+]  # fmt: skip
+OutboxColumns = tuple[
+    int, int, int, str, str, int, str, str, int, int, int, int | None, int | None, str | None, str | None, int, int,
+    int, int | None, int | None, int | None, int | None, int | None, int | None, str,
+]  # fmt: skip
+
+
+def inbox_row(
+    record: InboxRecord,
+    message: BusMessage,
+    *,
+    seq: int,
+    offset: int,
+    status: str,
+    claim: int,
+    epoch: int,
+    started_at_us: int | None,
+    change_seq: int,
+    dedupe_key: str,
+) -> Row:
+    """The bindings of `INSERT_INBOX`: the record with what the journal decides of it."""
+    errors = record.errors
+    return (
+        record.id, record.shard, seq, record.topic, record.partition, offset, record.channel, record.conversation_key,
+        status, claim, record.failures, record.crashes, record.blames, record.generation, epoch,
+        record.accepted_at_us, started_at_us, record.done_at_us, record.dead_at_us, record.next_at_us,
+        record.wait_us, pack_errors(errors), *(reason(errors) if errors else _NO_REASON), change_seq, dedupe_key,
+        message.extensions.platform_message_id, message.idempotency_key, message.participant_key,
+        message.created_at_us, message.hops, CODEC_VERSION, pack_message(message), message.raw,
+    )  # fmt: skip
+
+
+def outbox_row(
+    record: OutboxRecord,
+    content: OutboundContent,
+    *,
+    seq: int,
+    in_flight: bool,
+    claim: int,
+    attempts: int,
+    last_attempt_at_us: int | None,
+    change_seq: int,
+) -> Row:
+    """The bindings of `INSERT_OUTBOX`: the record with what the journal decides of it."""
+    errors = record.errors
+    return (
+        record.id, record.shard, seq, record.channel, record.idempotency_key, record.part, record.conversation_key,
+        record.status, in_flight, claim, attempts, record.accepted, record.deduped, record.platform_message_id,
+        record.degraded, record.generation, record.created_at_us, record.updated_at_us, last_attempt_at_us,
+        record.sent_at_us, record.next_attempt_at_us, record.wait_us, record.uncertain_since_us, record.dead_at_us,
+        pack_errors(errors), *(reason(errors) if errors else _NO_REASON), change_seq, content.inbox_id,
+        CONTENT_CODEC, pack_content(content),
+    )  # fmt: skip
+
+
+def inbox_move(before: InboxRecord, after: InboxRecord, change_seq: int, seq: int | None) -> Row:
+    """The bindings of `MOVE_INBOX`, or with a `seq` those of `MOVE_INBOX_TO_TAIL`."""
+    errors = after.errors
+    changes = (
+        after.status, after.claim, after.failures, after.crashes, after.blames, after.generation, after.epoch,
+        after.started_at_us, after.done_at_us, after.dead_at_us, after.next_at_us, after.wait_us, pack_errors(errors),
+        *(reason(errors) if errors else _NO_REASON), change_seq,
+    )  # fmt: skip
+    guard = (after.id, before.shard, before.claim, before.status, before.generation)
+    return (*changes, *guard) if seq is None else (*changes, seq, *guard)
+
+
+def outbox_move(before: OutboxRecord, after: OutboxRecord, change_seq: int, seq: int | None) -> Row:
+    """The bindings of `MOVE_OUTBOX`, or with a `seq` those of `MOVE_OUTBOX_TO_TAIL`."""
+    errors = after.errors
+    changes = (
+        after.status, after.in_flight, after.claim, after.attempts, after.accepted, after.deduped,
+        after.platform_message_id, after.degraded, after.generation, after.updated_at_us, after.last_attempt_at_us,
+        after.sent_at_us, after.next_attempt_at_us, after.wait_us, after.uncertain_since_us, after.dead_at_us,
+        pack_errors(errors), *(reason(errors) if errors else _NO_REASON), change_seq,
+    )  # fmt: skip
+    guard = (
+        after.id, before.shard, before.claim, before.status, before.in_flight, before.generation,
+        before.uncertain_since_us is None, before.dead_at_us is None,
+    )  # fmt: skip
+    return (*changes, *guard) if seq is None else (*changes, seq, *guard)
+
+
+def pack_errors(errors: tuple[Failure, ...]) -> str:
+    """The whole list as a JSON array, oldest first."""
+    if not errors:
+        return _NO_ERRORS
+    return json.dumps(
+        [
+            {"at": error.at_us, "code": error.code, "text": error.text, "claim": error.claim}
+            | ({} if error.own_code is None else {"own_code": error.own_code})
+            for error in errors
+        ]
+    )
+
+
+def reason(errors: tuple[Failure, ...]) -> tuple[str, str | None, str]:
+    """The newest failure as the three columns people filter by."""
+    last = errors[-1]
+    # A text from outside may hold lone surrogates, which a TEXT column cannot.
+    return last.code, last.own_code, last.text.encode("utf-8", "replace").decode()
+
+
+def unpack_errors(text: str) -> tuple[Failure, ...]:
+    """Read `pack_errors`."""
+    if text == _NO_ERRORS:
+        return ()
+    return tuple(
+        Failure(
+            at_us=cast("int", item["at"]),
+            code=cast("str", item["code"]),
+            text=cast("str", item["text"]),
+            claim=cast("int", item["claim"]),
+            own_code=cast("str | None", item.get("own_code")),
+        )
+        for item in cast("list[dict[str, int | str]]", json.loads(text))
+    )
+
+
+def pack_content(content: OutboundContent) -> bytes:
+    """What an outbox row sends, without `inbox_id`, which has a column of its own.
+
+    Raises:
+        BusError: INVALID_MESSAGE, a text holds a lone surrogate.
+    """
+    record: dict[str, int | str] = {"text": content.text}
+    if content.reply_to is not None:
+        record["reply_to"] = content.reply_to
+    if content.on_uncertain is not None:
+        record["on_uncertain"] = content.on_uncertain.value
+    if content.correlation_id is not None:
+        record["correlation_id"] = content.correlation_id
+    if content.hops:
+        record["hops"] = content.hops
+    try:
+        return msgpack.packb(record)
+    except (UnicodeEncodeError, OverflowError) as error:
+        raise BusError(Code.INVALID_MESSAGE, f"the send cannot be stored: {error}") from error
+
+
+def unpack_content(data: bytes, version: int, inbox_id: int | None) -> OutboundContent:
+    """Read `pack_content`.
+
+    Raises:
+        BusError: SCHEMA_TOO_NEW, an unknown version; INVALID_MESSAGE, damaged bytes.
+    """
+    if version != CONTENT_CODEC:
+        raise BusError(Code.SCHEMA_TOO_NEW, f"a stored send has codec version {version}", version=version)
+    try:
+        record = cast("dict[str, Plain]", msgpack.unpackb(data))
+        policy = optional_text(record, "on_uncertain")
+        return OutboundContent(
+            text=required_text(record, "text"),
+            inbox_id=inbox_id,
+            reply_to=optional_text(record, "reply_to"),
+            on_uncertain=None if policy is None else OnUncertain(policy),
+            correlation_id=optional_text(record, "correlation_id"),
+            hops=optional_count(record, "hops") or 0,
+        )
+    except (ValueError, AttributeError, msgpack.UnpackException) as error:
+        raise BusError(Code.INVALID_MESSAGE, f"a stored send is damaged: {error!r}") from error
+
+
+def read_inbox_record(row: InboxColumns) -> InboxRecord:
+    """A record from the columns of `INBOX_RECORD`."""
+    (
+        row_id, shard, seq, topic, partition, offset, channel, key, status, claim, failures, crashes, blames,
+        generation, epoch, accepted_at, started_at, done_at, dead_at, next_at, wait, errors,
+    ) = row  # fmt: skip
+    return InboxRecord(
+        id=row_id, shard=shard, seq=seq, topic=topic, partition=partition, offset=offset, channel=channel,
+        conversation_key=key, status=InboxStatus(status), claim=claim, failures=failures, crashes=crashes,
+        blames=blames, generation=generation, epoch=epoch, accepted_at_us=accepted_at, started_at_us=started_at,
+        done_at_us=done_at, dead_at_us=dead_at, next_at_us=next_at, wait_us=wait, errors=unpack_errors(errors),
+    )  # fmt: skip
+
+
+def read_outbox_record(row: OutboxColumns) -> OutboxRecord:
+    """A record from the columns of `OUTBOX_RECORD`."""
+    (
+        row_id, shard, seq, channel, idempotency_key, part, key, status, in_flight, claim, attempts, accepted, deduped,
+        platform_message_id, degraded, generation, created_at, updated_at, last_attempt_at, sent_at, next_attempt_at,
+        wait, uncertain_since, dead_at, errors,
+    ) = row  # fmt: skip
+    return OutboxRecord(
+        id=row_id, shard=shard, seq=seq, channel=channel, idempotency_key=idempotency_key, part=part,
+        conversation_key=key, status=OutboxStatus(status), in_flight=bool(in_flight), claim=claim, attempts=attempts,
+        accepted=None if accepted is None else bool(accepted), deduped=None if deduped is None else bool(deduped),
+        platform_message_id=platform_message_id, degraded=degraded, generation=generation, created_at_us=created_at,
+        updated_at_us=updated_at, last_attempt_at_us=last_attempt_at, sent_at_us=sent_at,
+        next_attempt_at_us=next_attempt_at, wait_us=wait, uncertain_since_us=uncertain_since, dead_at_us=dead_at,
+        errors=unpack_errors(errors),
+    )  # fmt: skip
+
+
+def read_inbox(row: Row) -> StoredInbox:
+    """A row of `INBOX_RECORD`, codec, body, raw."""
+    codec, body, raw = cast("tuple[int, bytes, bytes | None]", row[-3:])
+    record = read_inbox_record(cast("InboxColumns", row[:-3]))
+    return StoredInbox(record, unpack_message(body, codec, raw=raw))
+
+
+def read_outbox(row: Row) -> StoredOutbox:
+    """A row of `OUTBOX_RECORD`, inbox_id, codec, body."""
+    inbox_id, codec, body = cast("tuple[int | None, int, bytes]", row[-3:])
+    record = read_outbox_record(cast("OutboxColumns", row[:-3]))
+    return StoredOutbox(record, unpack_content(body, codec, inbox_id))

@@ -1,0 +1,40 @@
+"""How one store file is opened."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import attrs
+
+Durability = Literal["full", "normal"]
+Emits = Literal["atomic", "relayed"]
+
+BUSY_TIMEOUT_MS: Final = 5_000
+"""How long one BEGIN waits for another process."""
+
+CHECKPOINT_PAGES: Final = 2_000
+"""The write-ahead log is copied into the database from this many pages on."""
+
+MAX_LOG_PAGES: Final = 16_384
+"""From this many pages (64 MiB) on the log is emptied even if the writer must wait for it."""
+
+
+@attrs.frozen(kw_only=True)
+class Settings:
+    """Settings of an opening; the first two are stored for life.
+
+    Attributes:
+        shard_count: Shards, and partitions of each conversation topic.
+        lane_policy: What makes a lane.
+        durability: "full" syncs each commit; "normal" may lose the last ones to a power cut, never to a kill.
+        emits: "atomic", or "relayed" as a backend that cannot would do it.
+        cache_bytes: Page cache of the writer.
+        vfs: Name of a registered SQLite VFS; None is the usual one.
+    """
+
+    shard_count: int = 16
+    lane_policy: str = "conversation"
+    durability: Durability = "full"
+    emits: Emits = "atomic"
+    cache_bytes: int = 2 * 1024 * 1024
+    vfs: str | None = None

@@ -1,0 +1,103 @@
+"""Every statement the writer runs, as constants: apsw caches a prepared statement by its text."""
+
+# ruff: noqa: S608 (statements are put together from the constants of this module alone; values are bound)
+
+from __future__ import annotations
+
+from typing import Final
+
+INBOX_RECORD: Final = (
+    "id, shard, seq, topic, part, off, channel, conversation_key, status, claim, failures, crashes, blames,"
+    " generation, epoch, accepted_at, started_at, done_at, dead_at, next_at, wait, errors"
+)
+"""The columns of an `InboxRecord`, in the order of its fields."""
+
+OUTBOX_RECORD: Final = (
+    "id, shard, seq, channel, idempotency_key, part, conversation_key, status, in_flight, claim, attempts, accepted,"
+    " deduped, platform_message_id, degraded, generation, created_at, updated_at, last_attempt_at, sent_at,"
+    " next_attempt_at, wait, uncertain_since, dead_at, errors"
+)
+"""The columns of an `OutboxRecord`, in the order of its fields."""
+
+_REASONS: Final = "error_code, own_code, last_error"
+
+
+def _insert(table: str, columns: str) -> str:
+    names = [name.strip() for name in columns.split(",")]
+    return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
+
+
+def _move(table: str, columns: str, guard: str) -> str:
+    changes = ", ".join(f"{name.strip()} = ?" for name in columns.split(","))
+    return f"UPDATE {table} SET {changes} WHERE id = ? AND {guard}"
+
+
+_INBOX_CHANGES: Final = (
+    "status, claim, failures, crashes, blames, generation, epoch, started_at, done_at, dead_at, next_at, wait, errors,"
+    f" {_REASONS}, change_seq"
+)
+_OUTBOX_CHANGES: Final = (
+    "status, in_flight, claim, attempts, accepted, deduped, platform_message_id, degraded, generation, updated_at,"
+    " last_attempt_at, sent_at, next_attempt_at, wait, uncertain_since, dead_at, errors,"
+    f" {_REASONS}, change_seq"
+)
+
+INSERT_INBOX: Final = _insert(
+    "inbox",
+    f"{INBOX_RECORD}, {_REASONS}, change_seq, dedupe_key, platform_message_id, idempotency_key, participant_key,"
+    " created_at, hops, codec, body, raw",
+)
+INSERT_OUTBOX: Final = _insert("outbox", f"{OUTBOX_RECORD}, {_REASONS}, change_seq, inbox_id, codec, body")
+INSERT_EVENT: Final = _insert("event", "id, shard, topic, part, off, ts, key, dedupe_key, codec, body")
+
+MOVE_INBOX: Final = _move(
+    "inbox", _INBOX_CHANGES, "shard = ? AND claim = ? AND status = ? AND generation = ?"
+)
+MOVE_INBOX_TO_TAIL: Final = _move(
+    "inbox", f"{_INBOX_CHANGES}, seq", "shard = ? AND claim = ? AND status = ? AND generation = ?"
+)
+_OUTBOX_GUARD: Final = (
+    "shard = ? AND claim = ? AND status = ? AND in_flight = ? AND generation = ?"
+    " AND (uncertain_since IS NULL) = ? AND (dead_at IS NULL) = ?"
+)
+MOVE_OUTBOX: Final = _move("outbox", _OUTBOX_CHANGES, _OUTBOX_GUARD)
+MOVE_OUTBOX_TO_TAIL: Final = _move("outbox", f"{_OUTBOX_CHANGES}, seq", _OUTBOX_GUARD)
+
+WRITE_STATE: Final = (
+    "INSERT INTO conversation (key, shard, state, state_version, updated_at) VALUES (?, ?, ?, ?, ?)"
+    " ON CONFLICT (key) DO UPDATE SET state = excluded.state, state_version = excluded.state_version,"
+    " updated_at = excluded.updated_at"
+)
+DROP_STATE: Final = "DELETE FROM conversation WHERE key = ?"
+WRITE_FACT: Final = (
+    "INSERT INTO fact (namespace, key, value, updated_at) VALUES (?, ?, ?, ?)"
+    " ON CONFLICT (namespace, key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at"
+)
+DROP_FACT: Final = "DELETE FROM fact WHERE namespace = ? AND key = ?"
+INSERT_EMIT: Final = _insert("emit", "shard, seq, i, target, codec, body")
+DROP_EMIT: Final = "DELETE FROM emit WHERE shard = ? AND seq = ? AND i = ?"
+INSERT_HISTORY: Final = _insert(
+    "history", 'shard, hseq, kind, identity, "from", "to", event, claim, at, code, instance, h'
+)
+INSERT_ANCHOR: Final = _insert("anchor", "shard, hseq, h, at")
+MOVE_SHARD: Final = "UPDATE shard SET epoch = ?, instance = ?, seq = ?, hseq = ?, h = ? WHERE shard = ?"
+MOVE_STORE: Final = (
+    "UPDATE store_commit SET commit_seq = ?, change_seq = ?, next_inbox_id = ?, next_outbox_id = ?,"
+    " next_event_id = ?, retried_turns = ?, retried_sends = ? WHERE id = 1"
+)
+
+FIND_INBOX: Final = "SELECT id, part, off, codec, body FROM inbox WHERE dedupe_key = ?"
+FIND_EVENT: Final = "SELECT id, part, off, codec, body FROM event WHERE dedupe_key = ?"
+FIND_OUTBOX: Final = (
+    "SELECT id, shard, seq, conversation_key, codec, body FROM outbox"
+    " WHERE channel = ? AND idempotency_key = ? AND part = ?"
+)
+HAS_INBOX: Final = "SELECT 1 FROM inbox WHERE id = ?"
+LAST_INBOX_OFFSET: Final = "SELECT max(off) FROM inbox WHERE topic = ? AND part = ?"
+LAST_EVENT: Final = "SELECT off, ts FROM event WHERE topic = ? AND part = ? ORDER BY off DESC LIMIT 1"
+READ_STORE: Final = (
+    "SELECT commit_seq, change_seq, next_inbox_id, next_outbox_id, next_event_id, retried_turns, retried_sends"
+    " FROM store_commit"
+)
+READ_COMMIT_SEQ: Final = "SELECT commit_seq FROM store_commit"
+READ_SHARDS: Final = "SELECT epoch, seq, hseq, h FROM shard ORDER BY shard"

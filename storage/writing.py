@@ -1,0 +1,121 @@
+"""One step of writing: a batch goes in, what may be told comes out, what must not be lost stays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+import attrs
+
+from ..actors.errors import BusError, Code
+from .commands import Outcome, Part, Publish, Refused
+from .labels import labels_of
+from .port import Settle
+
+Entry = tuple[Part, Settle]
+"""A part as submitted, and whom to tell."""
+
+_FIRST_WAIT_S: Final = 0.1
+_MAX_WAIT_S: Final = 5.0
+
+
+class NotStoredError(Exception):
+    """Nothing of the batch is stored, for sure; `error` says why, STORE_BUSY or STORE_FULL."""
+
+    def __init__(self, error: BusError) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+class OpenError(Exception):
+    """Whether the batch is stored is not known yet: it must be tried again as it is, with nothing before it."""
+
+    def __init__(self, error: BusError) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+class Applies(Protocol):
+    """What stores batches."""
+
+    def apply(self, parts: Sequence[Part]) -> list[Outcome]:
+        """Store a batch, whole and in order.
+
+        Args:
+            parts: As they were submitted. After an `OpenError` the same parts; more may follow them.
+        Returns:
+            One outcome a part; all of them are on disk.
+        Raises:
+            NotStoredError, OpenError: try again later.
+            BusError: STORE_IO or STORE_CORRUPT, the store cannot go on.
+        """
+        ...
+
+
+@attrs.frozen
+class Delivery:
+    """Outcomes to tell, in order; `kinds` only while fail points are armed."""
+
+    settled: list[tuple[Settle, Outcome]]
+    kinds: frozenset[str] | None
+
+
+@attrs.define
+class BatchWriter:
+    """Keeps what is submitted until it is stored or refused.
+
+    While the store is full or busy, publishes are refused: nothing has happened yet for them. Everything else records
+    what has happened already; it is kept, in order, and tried again after `wait_s`.
+
+    Attributes:
+        held: What is kept, oldest first.
+        wait_s: When to try again; 0 while nothing is kept.
+        error: Why it is kept.
+        gave_up: Something kept was refused in the end.
+    """
+
+    _backend: Applies
+    _labelled: bool
+    held: list[Entry] = attrs.field(factory=list[Entry], init=False)
+    wait_s: float = attrs.field(default=0.0, init=False)
+    error: BusError | None = attrs.field(default=None, init=False)
+    gave_up: bool = attrs.field(default=False, init=False)
+
+    def write(self, entries: list[Entry]) -> Delivery:
+        """Store what is kept and `entries` behind it.
+
+        Returns:
+            What can be told now.
+        Raises:
+            BusError: the store cannot go on; `held` has everything that is open.
+        """
+        batch = self.held + entries if self.held else entries
+        self.held = batch
+        try:
+            outcomes = self._backend.apply([part for part, _ in batch])
+        except NotStoredError as refusal:
+            self._back_off(refusal.error)
+            refused = Refused(refusal.error)
+            self.held = [entry for entry in batch if not isinstance(entry[0], Publish)]
+            if not self.held:
+                self.wait_s = 0.0
+            return Delivery([(settle, refused) for part, settle in batch if isinstance(part, Publish)], None)
+        except OpenError as unknown:
+            self._back_off(unknown.error)
+            return Delivery([], None)
+        self.held = []
+        self.wait_s = 0.0
+        kinds = labels_of(part for part, _ in batch) if self._labelled else None
+        return Delivery([(entry[1], outcome) for entry, outcome in zip(batch, outcomes, strict=True)], kinds)
+
+    def refuse(self, error: BusError | None = None) -> Delivery:
+        """Give up what is kept, with `error` or with what kept it."""
+        refused = Refused(error or self.error or BusError(Code.STORE_IO, "the store ended"))
+        held, self.held = self.held, []
+        self.gave_up = self.gave_up or bool(held)
+        self.wait_s = 0.0
+        return Delivery([(settle, refused) for _, settle in held], None)
+
+    def _back_off(self, error: BusError) -> None:
+        self.error = error
+        self.wait_s = min(_MAX_WAIT_S, self.wait_s * 2 or _FIRST_WAIT_S)
