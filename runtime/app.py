@@ -7,7 +7,7 @@ import signal
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 import attrs
 import structlog
@@ -332,10 +332,14 @@ class Runtime:
         self._check_open()
         if event.topic not in self._services.topology.events:
             self._services.topology.check_conversation_topic(event.topic)
-            raise BusError(Code.INVALID_TOPIC, f"{event.topic} is a conversation topic: publish a BusMessage to it")
+            raise BusError(
+                Code.INVALID_TOPIC, f"{event.topic} is a conversation topic: publish a BusMessage to it"
+            )
         row = new_event(event, self._services, fallback_key=None)
         now_us = self._services.clock.wall_us()
-        return _receipt(event.topic, row.partition, await self._services.store.publish(Publish(row=row, at_us=now_us)))
+        return _receipt(
+            event.topic, row.partition, await self._services.store.publish(Publish(row=row, at_us=now_us))
+        )
 
     def _check_open(self) -> None:
         if self._services.draining:
@@ -361,7 +365,9 @@ def _nothing() -> None:
 
 def _unwrapped(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """The one exception of a group, however deep; else the group."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error
+    if len(group.exceptions) != 1:
+        return group
+    only = group.exceptions[0]
+    if isinstance(only, BaseExceptionGroup):
+        return _unwrapped(cast("BaseExceptionGroup[BaseException]", only))
+    return only

@@ -39,7 +39,7 @@ class Tree:
     edges: tuple[EdgeActor, ...]
 
 
-def check_adapters(topology: FrozenTopology, adapters: Sequence[Adapter], *, park_unhandled: bool) -> None:
+def check_adapters(topology: FrozenTopology, adapters: Sequence[object], *, park_unhandled: bool) -> None:
     """Refuse adapters that cannot work with this topology, before anything is opened.
 
     Raises:
@@ -57,7 +57,10 @@ def check_adapters(topology: FrozenTopology, adapters: Sequence[Adapter], *, par
         check_name(adapter.name, "adapter")
         if adapter.name in names or adapter.prefix in prefixes:
             raise BusError(
-                Code.UNKNOWN_ADAPTER, "two adapters share a name or a prefix", adapter=adapter.name, prefix=adapter.prefix
+                Code.UNKNOWN_ADAPTER,
+                "two adapters share a name or a prefix",
+                adapter=adapter.name,
+                prefix=adapter.prefix,
             )
         names.add(adapter.name)
         prefixes.add(adapter.prefix)
@@ -72,7 +75,9 @@ def check_adapters(topology: FrozenTopology, adapters: Sequence[Adapter], *, par
                 )
 
 
-def build_tree(services: Services, adapters: Sequence[Adapter], *, send_retry: RetryPolicy, park_unhandled: bool) -> Tree:
+def build_tree(
+    services: Services, adapters: Sequence[Adapter], *, send_retry: RetryPolicy, park_unhandled: bool
+) -> Tree:
     """Make the actors and the tree that supervises them; nothing runs yet."""
     log = services.log
     surroundings = RuntimeSurroundings(services)
@@ -99,11 +104,19 @@ def build_tree(services: Services, adapters: Sequence[Adapter], *, send_retry: R
             group("inbox", [ChildSpec("relay", relay.run)]),
             group("timers", [ChildSpec("alarms", services.alarms.run)]),
             group("shards", [ChildSpec(shard.name, shard.run) for shard in services.shards]),
-            group("topics", [ChildSpec(f"topic-{topic}", actor.run) for topic, actor in services.topics.items()]),
-            group("outbox", [ChildSpec(f"delivery-{name}", actor.run) for name, actor in services.deliveries.items()]),
+            group(
+                "topics", [ChildSpec(f"topic-{topic}", actor.run) for topic, actor in services.topics.items()]
+            ),
+            group(
+                "outbox",
+                [ChildSpec(f"delivery-{name}", actor.run) for name, actor in services.deliveries.items()],
+            ),
             group(
                 "edges",
-                [ChildSpec(f"edge-{edge.adapter.name}", edge.run, restart=Restart.TRANSIENT) for edge in edges],
+                [
+                    ChildSpec(f"edge-{edge.adapter.name}", edge.run, restart=Restart.TRANSIENT)
+                    for edge in edges
+                ],
             ),
         ],
         strategy=Strategy.REST_FOR_ONE,

@@ -127,7 +127,9 @@ class Context:
         if self._state is None:
             loaded = unpack_plain(self._stored_state, limit_bytes=STATE_BYTES) if self._stored_state else {}
             if not isinstance(loaded, dict):
-                raise BusError(Code.STORE_CORRUPT, "the stored state is not a mapping", key=self.message.conversation_key)
+                raise BusError(
+                    Code.STORE_CORRUPT, "the stored state is not a mapping", key=self.message.conversation_key
+                )
             self._state = loaded
         return self._state
 
@@ -145,7 +147,9 @@ class Context:
         key = self.message.conversation_key
         channel = self.message.channel or self._surroundings.channel_of(key)
         name = self._turn_key("reply", self._replies, key)
-        effect = self._send_effect(channel, key, text, name, on_uncertain, self.message.extensions.platform_message_id)
+        effect = self._send_effect(
+            channel, key, text, name, on_uncertain, self.message.extensions.platform_message_id
+        )
         self._replies += 1
         return effect.ref
 
@@ -202,7 +206,9 @@ class Context:
         """
         self._check_active()
         if self.message.hops + 1 > MAX_HOPS:
-            raise BusError(Code.HOP_LIMIT, f"more than {MAX_HOPS} messages caused one another", hops=self.message.hops)
+            raise BusError(
+                Code.HOP_LIMIT, f"more than {MAX_HOPS} messages caused one another", hops=self.message.hops
+            )
         if self._surroundings.is_event_topic(topic):
             check_plain(payload)
             self._add(EventEffect(topic, payload, key, dict(headers or {}), idem_key))
@@ -280,7 +286,9 @@ class Context:
     def _check_active(self) -> None:
         if self._ended:
             raise BusError(
-                Code.STALE_CLAIM, "this turn has ended; what it decides now has no effect", claim=self._record.claim
+                Code.STALE_CLAIM,
+                "this turn has ended; what it decides now has no effect",
+                claim=self._record.claim,
             )
 
 

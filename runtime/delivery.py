@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from ..storage.records import OutboundContent
 from .channel import Adapter, NotSent, Reconciles, SendOutcome, Sent, Uncertain
 from .pool import WorkerPool
 from .retry import RetryPolicy
 from .send import Send
+from .send_outcome import SendPolicy
 from .shard_messages import LookedUp, SendEnded
 
 if TYPE_CHECKING:
@@ -25,12 +27,20 @@ class DeliveryActor:
         log: For sends that raised.
     """
 
-    def __init__(self, adapter: Adapter, *, retry: RetryPolicy, log: structlog.typing.FilteringBoundLogger) -> None:
+    def __init__(
+        self, adapter: Adapter, *, retry: RetryPolicy, log: structlog.typing.FilteringBoundLogger
+    ) -> None:
         self.adapter = adapter
         self.retry = retry
         self.can_look_up = adapter.caps.reconciles and isinstance(adapter, Reconciles)
         self.pool: WorkerPool[Send] = WorkerPool(adapter.caps.concurrency, self._work)
         self._log = log.bind(channel=adapter.name)
+
+    def policy_of(self, content: OutboundContent) -> SendPolicy:
+        """What decides over the outcome of a send: the message's own policy goes before the channel's."""
+        return SendPolicy(
+            self.retry, content.on_uncertain or self.adapter.caps.on_uncertain, self.can_look_up
+        )
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Send until cancelled; a send under way is then cancelled, and nobody knows whether it went out."""
@@ -60,13 +70,13 @@ class DeliveryActor:
             outcome = Uncertain("timed out")
         else:
             outcome = Uncertain(f"the adapter answered {type(send.answer).__name__}")
-        send.shard.tell(SendEnded(send, outcome))
+        send.report(SendEnded(send, outcome))
 
     def _conclude_lookup(self, send: Send, error: BaseException | None, *, timed_out: bool) -> None:
         answer = send.answer
         if send.is_answered and (answer is None or isinstance(answer, Sent | NotSent)):
-            send.shard.tell(LookedUp(send, answer, None))
+            send.report(LookedUp(send, answer, None))
             return
         failed = "timed out" if timed_out else "stopped" if error is None else type(error).__name__
         self._log.warning("send.lookup_failed", outbox_id=send.row.record.id, reason=failed)
-        send.shard.tell(LookedUp(send, None, failed))
+        send.report(LookedUp(send, None, failed))

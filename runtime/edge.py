@@ -24,7 +24,13 @@ if TYPE_CHECKING:
 
 _FACT_BYTES = 64 * 1024
 _CONTENT_CODES = frozenset(
-    {Code.INVALID_MESSAGE, Code.TOO_LARGE, Code.INVALID_TOPIC, Code.NO_SUBSCRIBER, Code.IDEMPOTENCY_KEY_REQUIRED}
+    {
+        Code.INVALID_MESSAGE,
+        Code.TOO_LARGE,
+        Code.INVALID_TOPIC,
+        Code.NO_SUBSCRIBER,
+        Code.IDEMPOTENCY_KEY_REQUIRED,
+    }
 )
 
 
@@ -57,7 +63,14 @@ class EdgeActor:
         try:
             message = self._message(inbound)
             validate_message(message)
-            kept = tuple(Fact(adapter.name, k, pack_plain(v, limit_bytes=_FACT_BYTES, what=k)) for k, v in facts.items()) if facts else ()
+            kept = (
+                tuple(
+                    Fact(adapter.name, k, pack_plain(v, limit_bytes=_FACT_BYTES, what=k))
+                    for k, v in facts.items()
+                )
+                if facts
+                else ()
+            )
             outcome = await self._inbox.accept(
                 message, dedupe_key=f"in:{adapter.name}:{inbound.platform_message_id}", facts=kept
             )
@@ -66,7 +79,9 @@ class EdgeActor:
                 raise
             services.count("refused")
             self._log.warning(
-                "message.refused", bus_error_code=str(error.code), platform_message_id=inbound.platform_message_id
+                "message.refused",
+                bus_error_code=str(error.code),
+                platform_message_id=inbound.platform_message_id,
             )
             return None
         return outcome if isinstance(outcome, Stored) else None
@@ -92,7 +107,9 @@ class EdgeActor:
         extensions = inbound.extensions
         if extensions is EMPTY:
             extensions = Extensions(
-                platform_message_id=inbound.platform_message_id, reply_to=inbound.reply_to, from_user_id=inbound.sender
+                platform_message_id=inbound.platform_message_id,
+                reply_to=inbound.reply_to,
+                from_user_id=inbound.sender,
             )
         elif extensions.platform_message_id is None:
             extensions = attrs.evolve(extensions, platform_message_id=inbound.platform_message_id)

@@ -9,8 +9,8 @@ import attrs
 from ..actors.envelope import MessageEnvelope
 from ..actors.event import Event, validate_event
 from ..actors.extensions import EMPTY
-from ..actors.identifiers import new_uuid7, session_id_for
 from ..actors.idempotency import turn_key
+from ..actors.identifiers import new_uuid7, session_id_for
 from ..actors.instants import rfc3339_from_us
 from ..actors.keys import fnv1a32, prefix_of, shard_of
 from ..actors.message import BusMessage, Direction, validate_message
@@ -77,7 +77,9 @@ def message_emit(
     return Emit(number, NewInbox(record=arrived, message=made, dedupe_key=dedupe_key))
 
 
-def event_emit(effect: EventEffect, cause: QueuedRow, number: EmitNumber, services: Services, *, now_us: int) -> Emit:
+def event_emit(
+    effect: EventEffect, cause: QueuedRow, number: EmitNumber, services: Services, *, now_us: int
+) -> Emit:
     """An event that a handler published."""
     event = Event(
         id=new_uuid7(),
@@ -107,7 +109,9 @@ def new_event(event: Event, services: Services, *, fallback_key: str | None) -> 
     spread = event.key if event.key is not None else event.idem_key
     partition = event_id % partitions if spread is None else fnv1a32(spread.encode()) % partitions
     key = fallback_key if event.idem_key is None else f"topic:{event.topic}:{event.idem_key}"
-    return NewEvent(id=event_id, shard=partition % shard_count, partition=partition, event=event, dedupe_key=key)
+    return NewEvent(
+        id=event_id, shard=partition % shard_count, partition=partition, event=event, dedupe_key=key
+    )
 
 
 def tell_arrival(emit: Emit, outcome: Stored | Duplicate, services: Services) -> None:

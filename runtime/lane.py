@@ -59,7 +59,20 @@ class Lane(Generic[Row]):
         memo: What its owner remembers of the conversation while the lane is warm.
     """
 
-    __slots__ = ("arriving", "busy", "due_us", "hungry", "key", "last_seq", "memo", "more", "queue", "tokens", "waited", "waiting")
+    __slots__ = (
+        "arriving",
+        "busy",
+        "due_us",
+        "hungry",
+        "key",
+        "last_seq",
+        "memo",
+        "more",
+        "queue",
+        "tokens",
+        "waited",
+        "waiting",
+    )
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -78,7 +91,9 @@ class Lane(Generic[Row]):
     @property
     def is_idle(self) -> bool:
         """Nothing queued, at work, on its way or on disk."""
-        return not (self.queue or self.busy or self.more or self.arriving or self.waiting or self.due_us is not None)
+        return not (
+            self.queue or self.busy or self.more or self.arriving or self.waiting or self.due_us is not None
+        )
 
     @property
     def is_ready(self) -> bool:
@@ -98,7 +113,13 @@ class Lanes(Generic[Row]):
     """
 
     def __init__(
-        self, backlog: Backlog[Row], *, window_rows: int, lane_tokens: int = 1, page_rows: int = 8, warm_lanes: int = 64
+        self,
+        backlog: Backlog[Row],
+        *,
+        window_rows: int,
+        lane_tokens: int = 1,
+        page_rows: int = 8,
+        warm_lanes: int = 64,
     ) -> None:
         self._backlog = backlog
         self._window = window_rows

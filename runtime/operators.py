@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _TIMEOUT_S = 30.0
 Decision = Literal["sent", "resend", "dead"]
+_DECISIONS: dict[str, OutboxEvent] = {"sent": ResolveSent(), "resend": ResolveResend(), "dead": ResolveDead()}
 
 
 class DeadLetters:
@@ -36,7 +37,9 @@ class DeadLetters:
             offset: How many to pass over.
             limit: At most this many.
         """
-        return self._services.store.reader.list_inbox(status=InboxStatus.DEAD, key=key, offset=offset, limit=limit)
+        return self._services.store.reader.list_inbox(
+            status=InboxStatus.DEAD, key=key, offset=offset, limit=limit
+        )
 
     def show(self, row_id: int) -> StoredInbox:
         """One message, whatever its status.
@@ -115,15 +118,9 @@ class OutboxDesk:
         Raises:
             BusError: NOT_FOUND; INVALID_TRANSITION, it is not uncertain (any more); INVALID_MESSAGE, another word.
         """
-        match decision:
-            case "sent":
-                await self._move(row_id, ResolveSent())
-            case "resend":
-                await self._move(row_id, ResolveResend())
-            case "dead":
-                await self._move(row_id, ResolveDead())
-            case _:
-                raise BusError(Code.INVALID_MESSAGE, "a decision is sent, resend or dead", given=decision)
+        if decision not in _DECISIONS:
+            raise BusError(Code.INVALID_MESSAGE, "a decision is sent, resend or dead", given=decision)
+        await self._move(row_id, _DECISIONS[decision])
 
     async def requeue(self, row_id: int) -> None:
         """Send a dead row through again, at the tail of its conversation.

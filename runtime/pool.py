@@ -114,7 +114,7 @@ class WorkerPool(Generic[J]):
         return [*self._running, *self._ready]
 
     async def revoke(self, jobs: Iterable[J]) -> None:
-        """Cancel jobs and return when they have really ended; those not begun are dropped. No `ended` says timed out."""
+        """Cancel jobs and return when they have really ended; those that no worker has begun are dropped."""
         wanted = list(jobs)
         for job in wanted:
             if job in self._running:
@@ -196,7 +196,9 @@ class WorkerPool(Generic[J]):
                     self._end(job, error, timed_out=not outside, cancelled=outside)
             await trio.lowlevel.checkpoint()
 
-    def _end(self, job: J, error: BaseException | None, *, timed_out: bool = False, cancelled: bool = False) -> None:
+    def _end(
+        self, job: J, error: BaseException | None, *, timed_out: bool = False, cancelled: bool = False
+    ) -> None:
         del self._running[job]
         revoked = self._revoked.get(job)
         if revoked is None:

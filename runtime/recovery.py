@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from ..storage.commands import Commit, InboxMove, OutboxMove
 from ..storage.records import OnUncertain, StoredOutbox
 from .gate import Gate
-from .outbox_rules import Drop, FoundAtStart, outbox_move
+from .retry import RetryPolicy
+from .send_outcome import SendPolicy, found_moves
 from .suspects import recover
 
 if TYPE_CHECKING:
@@ -62,17 +63,10 @@ async def settle_last_run(services: Services) -> None:
 
 def _found_flying(row: StoredOutbox, services: Services, now_us: int) -> tuple[OutboxMove, ...]:
     """A send that may have left: looked up, sent again, left to a person or given up, as its channel allows."""
-    record = row.record
-    delivery = services.deliveries.get(record.channel)
+    delivery = services.deliveries.get(row.record.channel)
     if delivery is None:
-        return (outbox_move(record, FoundAtStart(), now_us=now_us, claim=record.claim),)
-    if delivery.can_look_up:
-        return (outbox_move(record, FoundAtStart(now_us, 0), now_us=now_us, claim=record.claim),)
-    policy = row.content.on_uncertain or delivery.adapter.caps.on_uncertain
-    if policy is OnUncertain.RESEND and not delivery.retry.is_spent(record.attempts):
-        wait_us = round(delivery.retry.delay_s(max(0, record.attempts - 1), services.random.random()) * 1e6)
-        return (outbox_move(record, FoundAtStart(now_us + wait_us, wait_us), now_us=now_us, claim=record.claim),)
-    first = outbox_move(record, FoundAtStart(), now_us=now_us, claim=record.claim)
-    if policy is not OnUncertain.DROP:
-        return (first,)
-    return (first, outbox_move(first.after, Drop(), now_us=now_us, claim=record.claim))
+        # Without its channel nobody can look it up or send it.
+        policy = SendPolicy(RetryPolicy(), row.content.on_uncertain or OnUncertain.PARK, can_look_up=False)
+    else:
+        policy = delivery.policy_of(row.content)
+    return found_moves(row.record, policy, now_us=now_us, unit=services.random.random())

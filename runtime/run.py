@@ -64,7 +64,7 @@ def run(
     try:
         code = trio.run(main)
     except BusError as error:
-        print(f"shardline: {error}", file=sys.stderr)
+        sys.stderr.write(f"shardline: {error}\n")
         code = ExitCode.FAILURE
     if code is not ExitCode.CLEAN:
         sys.exit(code)

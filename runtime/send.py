@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ..actors.keys import split_key
 from ..storage.records import OutboundContent, OutboxRecord
 from .channel import Outbound, SendOutcome
+from .send_outcome import SendPolicy
 from .shard_messages import LookedUp, SendEnded
 
 if TYPE_CHECKING:
@@ -38,7 +39,18 @@ class PendingRow:
 class Send:
     """A started row on its way through a channel's workers; with `is_lookup` the question whether it went out."""
 
-    __slots__ = ("answer", "delivery", "is_answered", "is_lookup", "lane", "row", "shard", "timeout_s")
+    __slots__ = (
+        "answer",
+        "delivery",
+        "is_answered",
+        "is_ending",
+        "is_lookup",
+        "lane",
+        "outcome_message",
+        "row",
+        "shard",
+        "timeout_s",
+    )
 
     def __init__(
         self,
@@ -56,7 +68,14 @@ class Send:
         self.is_lookup = is_lookup
         self.answer: SendOutcome | None = None
         self.is_answered = False
+        self.is_ending = False
+        self.outcome_message: SendEnded | LookedUp | None = None
         self.timeout_s = delivery.adapter.caps.send_timeout_s
+
+    @property
+    def policy(self) -> SendPolicy:
+        """What decides over its outcome: the message's own policy goes before the channel's."""
+        return self.delivery.policy_of(self.row.content)
 
     @property
     def outbound(self) -> Outbound:
@@ -81,4 +100,9 @@ class Send:
 
     def dropped(self) -> None:
         """No worker will begin it: no byte has left."""
-        self.shard.tell(LookedUp(self, None, "stopped") if self.is_lookup else SendEnded(self, None))
+        self.report(LookedUp(self, None, "stopped") if self.is_lookup else SendEnded(self, None))
+
+    def report(self, message: SendEnded | LookedUp) -> None:
+        """Tell the shard; the message is kept for a shard that crashes before its commit."""
+        self.outcome_message = message
+        self.shard.tell(message)

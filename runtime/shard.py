@@ -7,19 +7,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import trio
 
 from ..actors.actor import Actor
 from ..actors.errors import BusError, Code
-from ..actors.ref import Reply
-from ..storage.commands import Commit, Committed, InboxMove, Outcome, OutboxMove, Refused
+from ..storage.commands import Commit, Committed, InboxMove, OutboxMove, Outcome, Refused
 from .inbox_rules import Release as ReleaseTurn
-from .inbox_rules import Requeue as RequeueEvent
 from .inbox_rules import inbox_move
 from .outbox_rules import Release as ReleaseSend
 from .outbox_rules import outbox_move
 from .pool import WorkerPool
+from .shard_desk import ShardDesk
 from .shard_inbox import ShardInbox
 from .shard_messages import (
     Accepted,
@@ -37,7 +35,6 @@ from .shard_messages import (
     TurnEnded,
 )
 from .shard_outbox import ShardOutbox
-from .turn import QueuedRow
 
 if TYPE_CHECKING:
     from .send import Send
@@ -68,6 +65,7 @@ class ShardActor(Actor[ShardMessage]):
         self._sends: dict[int, Send] = {}
         self.inbox = ShardInbox(self, services)
         self.outbox = ShardOutbox(self, services, self._sends)
+        self.desk = ShardDesk(self, services)
 
     @property
     def is_quiet(self) -> bool:
@@ -121,7 +119,10 @@ class ShardActor(Actor[ShardMessage]):
         self._held[pool] -= 1
 
     def submit(
-        self, commit: Commit, then: Callable[[Committed], None], refused: Callable[[BusError], None] | None = None
+        self,
+        commit: Commit,
+        then: Callable[[Committed], None],
+        refused: Callable[[BusError], None] | None = None,
     ) -> None:
         """Hand a Commit to the journal; `then` runs as a message of this shard.
 
@@ -187,10 +188,10 @@ class ShardActor(Actor[ShardMessage]):
                     self.outbox.due(message)
             case LookedUp():
                 self.outbox.looked_up(message)
-            case Requeue(row_id=row_id, reply=reply):
-                self._requeue(row_id, reply)
+            case Requeue():
+                self.desk.requeue(message)
             case MoveSend():
-                self.outbox.move(message)
+                self.desk.move_send(message)
         self.flush_soon() if not isinstance(message, Flush) else self._services.activity.changed()
 
     async def on_stop(self) -> None:
@@ -246,34 +247,16 @@ class ShardActor(Actor[ShardMessage]):
 
             self.submit_moves(inbox=tuple(claims), outbox=tuple(starts), then=then)
 
-    def _requeue(self, row_id: int, reply: Reply[int]) -> None:
-        """Send a dead or parked message through again, as a new arrival."""
-        stored = self._services.store.reader.inbox(row_id)
-        if stored is None:
-            reply.fail(BusError(Code.NOT_FOUND, "no such message", row_id=row_id))
-            return
-        try:
-            move = inbox_move(stored.record, RequeueEvent(), now_us=self._services.clock.wall_us(), claim=None)
-        except BusError as error:
-            reply.fail(error)
-            return
-
-        def then(committed: Committed) -> None:
-            reply.set(row_id)
-            record = attrs.evolve(move.after, seq=committed.tails[0][1])
-            self.inbox.arrived(QueuedRow(record, stored.message, holds_token=False))
-
-        def refused(_: BusError) -> None:
-            reply.fail(BusError(Code.INVALID_TRANSITION, "the message has changed meanwhile", row_id=row_id))
-
-        self.submit_moves(inbox=(move,), then=then, refused=refused)
-
     async def _recover(self) -> None:
         """Take the lease anew and read everything again. The old run's commits are settled before the lease is."""
         services = self._services
         leased = await services.store.take_lease(self.number)
         for topic in services.topics.values():
             await topic.pool.revoke([turn for turn in topic.pool.all_jobs if turn.shard is self])
+        for turn in self.inbox.turns:
+            if turn.holds_slot:
+                turn.holds_slot = False
+                turn.topic.pool.give_back()
         for pool, slots in self._held.items():
             for _ in range(slots):
                 pool.give_back()
@@ -287,20 +270,30 @@ class ShardActor(Actor[ShardMessage]):
         now_us = services.clock.wall_us()
         reader = services.store.reader
         claimed = [record for record in reader.claimed() if record.shard == self.number]
-        flying = [
-            row.record
-            for row in reader.flying()
-            if row.record.shard == self.number and row.record.id not in self._sends
+        flying = {row.record.id: row.record for row in reader.flying() if row.record.shard == self.number}
+        under_way = [
+            send
+            for row_id, send in self._sends.items()
+            if not send.is_lookup and row_id in flying and flying[row_id].claim == send.row.record.claim
         ]
-        if claimed or flying:
+        self._sends.clear()
+        for send in under_way:
+            self._sends[send.row.record.id] = send
+        # A start on disk that never became a send: no byte has left.
+        unbegun = [record for row_id, record in flying.items() if row_id not in self._sends]
+        if claimed or unbegun:
             await services.store.commit(
                 Commit(
                     shard=self.number,
                     epoch=self.epoch,
                     at_us=now_us,
-                    inbox=tuple(inbox_move(row, ReleaseTurn(), now_us=now_us, claim=row.claim) for row in claimed),
-                    outbox=tuple(outbox_move(row, ReleaseSend(), now_us=now_us, claim=row.claim) for row in flying),
+                    inbox=tuple(
+                        inbox_move(row, ReleaseTurn(), now_us=now_us, claim=row.claim) for row in claimed
+                    ),
+                    outbox=tuple(
+                        outbox_move(row, ReleaseSend(), now_us=now_us, claim=row.claim) for row in unbegun
+                    ),
                 )
             )
-        for send in self._sends.values():
+        for send in under_way:
             self.outbox.adopt(send)

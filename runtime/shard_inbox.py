@@ -5,16 +5,18 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from ..actors.errors import BusError, Code, Permanence, error_code_of, own_code_of, permanence_of
+from ..actors.errors import BusError, Code
 from ..storage.commands import Commit, Committed, InboxMove, StateWrite, Stored
 from ..storage.records import InboxRecord, InboxStatus
+from .backlog import InboxBacklog
 from .inbox_rules import Claim, Dead, Done, Fail, InboxEvent, Park, Release, inbox_move
 from .lane import Lane, Lanes
 from .pool import WorkerPool
 from .retry import rest_us
 from .shard_messages import Accepted, MessageDue, TurnEnded
-from .shard_outbox import Planned
 from .turn import QueuedRow, Turn
+from .turn_failure import failure_event
+from .turn_plan import Planned
 
 if TYPE_CHECKING:
     from .services import Services
@@ -22,24 +24,6 @@ if TYPE_CHECKING:
 
 InboxLane = Lane[QueuedRow]
 TurnPool = WorkerPool[Turn]
-_TEXT_LIMIT = 500
-
-
-class InboxBacklog:
-    """The stored inbox rows of one shard."""
-
-    def __init__(self, services: Services, shard: int) -> None:
-        self._reader = services.store.reader
-        self._shard = shard
-
-    def next_key(self, after: str) -> str | None:
-        """The next conversation with open rows."""
-        return self._reader.next_inbox_key(self._shard, after)
-
-    def rows(self, key: str, after_seq: int, limit: int) -> list[QueuedRow]:
-        """Open rows of one conversation."""
-        stored = self._reader.inbox_lane(self._shard, key, after_seq, limit)
-        return [QueuedRow(row.record, row.message, holds_token=False) for row in stored]
 
 
 class ShardInbox:
@@ -49,7 +33,7 @@ class ShardInbox:
         self._shard = shard
         self._services = services
         self.lanes: Lanes[QueuedRow] = Lanes(
-            InboxBacklog(services, shard.number),
+            InboxBacklog(services.store.reader, shard.number),
             window_rows=services.window_rows,
             lane_tokens=services.tokens.lane_share,
         )
@@ -133,7 +117,8 @@ class ShardInbox:
         """The claims to commit now; `claimed` goes on with them."""
         epoch = self._services.store.info.instance
         return [
-            inbox_move(row.record, Claim(epoch, waited=True), now_us=now_us, claim=None) for _, row in self._to_claim
+            inbox_move(row.record, Claim(epoch, waited=True), now_us=now_us, claim=None)
+            for _, row in self._to_claim
         ]
 
     def take_claimed(self) -> list[tuple[InboxLane, QueuedRow]]:
@@ -155,7 +140,7 @@ class ShardInbox:
 
     def due(self, message: MessageDue) -> None:
         """A lane's back-off is over."""
-        if message.lane.due_us is not None:
+        if message.lane.due_us == message.due_us:
             self.lanes.wake(message.lane)
             self._look(message.lane)
 
@@ -164,12 +149,13 @@ class ShardInbox:
     def turn_ended(self, message: TurnEnded) -> None:
         """A handler has ended: commit what it decided, or what its failure means."""
         turn = message.turn
-        self.turns.discard(turn)
         if message.cancelled:
             self._end(turn, Release())
         elif message.timed_out:
             limit = turn.timeout_s
-            self._fail(turn, BusError(Code.HANDLER_TIMEOUT, f"the turn took longer than {limit} s", timeout_s=limit))
+            self._fail(
+                turn, BusError(Code.HANDLER_TIMEOUT, f"the turn took longer than {limit} s", timeout_s=limit)
+            )
         elif message.error is not None:
             self._fail(turn, message.error)
         else:
@@ -190,55 +176,59 @@ class ShardInbox:
 
     def _fail(self, turn: Turn, error: BaseException) -> None:
         services, record = self._services, turn.row.record
-        code = error_code_of(error) or Code.HANDLER_FAILED
-        own_code = own_code_of(error)
-        text = f"{type(error).__name__}: {error}"[:_TEXT_LIMIT]
-        policy = turn.handler.retry
+        event = failure_event(
+            error,
+            record,
+            turn.handler.retry,
+            now_us=services.clock.wall_us(),
+            unit=services.random.random(),
+        )
         log = services.log.bind(
             message_id=turn.row.message.id,
             conversation_key=record.conversation_key,
             topic=record.topic,
-            bus_error_code=str(code),
-            own_code=own_code,
+            bus_error_code=event.code,
+            own_code=event.own_code,
             error_type=type(error).__name__,
             claim=record.claim,
             failures=record.failures + 1,
         )
-        event: InboxEvent
-        if permanence_of(error) is Permanence.PERMANENT or policy.is_spent(record.failures + 1):
-            event = Dead(code, text, own_code)
+        if isinstance(event, Dead):
             services.count("dead")
             log.error("turn.died")
         else:
-            wait_us = round(policy.delay_s(record.failures, services.random.random()) * 1e6)
-            event = Fail(code, text, services.clock.wall_us() + wait_us, wait_us, own_code)
             services.count("retried")
-            log.warning("turn.failed", wait_us=wait_us)
+            log.warning("turn.failed", wait_us=event.wait_us)
         self._end(turn, event)
 
     def _end(
-        self, turn: Turn, event: InboxEvent, planned: Planned | None = None, state: tuple[StateWrite, ...] = ()
+        self,
+        turn: Turn,
+        event: InboxEvent,
+        planned: Planned | None = None,
+        state: tuple[StateWrite, ...] = (),
     ) -> None:
         """Commit the end of a turn together with its effects and the claim of the lane's next head."""
         shard, lane = self._shard, turn.lane
         now_us = self._services.clock.wall_us()
         move = inbox_move(turn.row.record, event, now_us=now_us, claim=turn.row.record.claim)
+        self.turns.discard(turn)
         following = None
-        moves: tuple[InboxMove, ...] = (move,)
+        claim: InboxMove | None = None
         if turn.holds_slot:
             turn.holds_slot = False
             following = None if isinstance(event, Fail | Release) else self._ride(lane, turn.topic.pool)
             if following is None:
                 turn.topic.pool.give_back()
             else:
-                claim = Claim(self._services.store.info.instance, waited=True)
-                moves = (move, inbox_move(following.record, claim, now_us=now_us, claim=None))
+                event = Claim(self._services.store.info.instance, waited=True)
+                claim = inbox_move(following.record, event, now_us=now_us, claim=None)
                 shard.hold(turn.topic.pool)
         commit = Commit(
             shard=shard.number,
             epoch=shard.epoch,
             at_us=now_us,
-            inbox=moves,
+            inbox=(move,) if claim is None else (move, claim),
             new_outbox=planned.new_outbox if planned else (),
             emits=planned.emits if planned else (),
             state=state,
@@ -251,8 +241,8 @@ class ShardInbox:
             self._settle_turn(turn, move.after)
             if planned is not None:
                 shard.outbox.placed(planned, committed)
-            if following is not None:
-                following.record = moves[1].after
+            if following is not None and claim is not None:
+                following.record = claim.after
                 self._start(lane, following)
             else:
                 lane.busy = False
@@ -266,7 +256,7 @@ class ShardInbox:
                 shard.outbox.unplanned(planned)
             self._fail(turn, error)
 
-        shard.submit(commit, then, refused if planned is not None and planned.can_be_refused else None)
+        shard.submit(commit, then, refused if planned is not None else None)
 
     def _settle_turn(self, turn: Turn, after: InboxRecord) -> None:
         lane, row = turn.lane, turn.row
@@ -282,10 +272,10 @@ class ShardInbox:
             self._services.count("handled")
 
     def _back_off(self, lane: InboxLane, row: QueuedRow, wait_us: int) -> None:
-        now_us = self._services.clock.wall_us()
-        for dropped in self.lanes.back_off(lane, row, now_us + wait_us):
+        due_us = self._services.clock.wall_us() + wait_us
+        for dropped in self.lanes.back_off(lane, row, due_us):
             self._free_token(lane, dropped)
-        due = MessageDue(self._shard.epoch, lane)
+        due = MessageDue(self._shard.epoch, lane, due_us)
         self._services.alarms.after(wait_us / 1e6, partial(self._shard.tell, due))
 
     def _start(self, lane: InboxLane, row: QueuedRow) -> None:
@@ -321,7 +311,10 @@ class ShardInbox:
         record = lane.queue[0].record
         if services.topics.get(record.topic) is None or services.topics[record.topic].pool is not pool:
             return None
-        if services.topology.handler_of(record.topic, record.channel) is None or record.status is InboxStatus.FAILED:
+        if (
+            services.topology.handler_of(record.topic, record.channel) is None
+            or record.status is InboxStatus.FAILED
+        ):
             return None
         return self.lanes.take(lane)
 

@@ -82,18 +82,20 @@ class SendArrived:
 
 @attrs.frozen
 class MessageDue:
-    """The back-off of a lane is over."""
+    """The back-off of a lane that was to end at `due_us` is over."""
 
     epoch: int
     lane: Lane[QueuedRow]
+    due_us: int
 
 
 @attrs.frozen
 class SendDue:
-    """The back-off of an outbox lane is over."""
+    """The back-off of an outbox lane that was to end at `due_us` is over."""
 
     epoch: int
     lane: Lane[PendingRow]
+    due_us: int
 
 
 @attrs.frozen

@@ -7,76 +7,35 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ..actors.errors import BusError, Code, Permanence
-from ..actors.keys import shard_of
-from ..actors.ref import Reply
-from ..storage.commands import Commit, Committed, Emit, EmitNumber, NewOutbox, OutboxMove, Stored
-from ..storage.records import OnUncertain, OutboundContent, OutboxRecord, OutboxState
-from .channel import NotSent, SendOutcome, Sent
-from .channel import Uncertain as UncertainOutcome
-from .effects import Effect, EventEffect, MessageEffect, SendEffect
-from .emits import event_emit, message_emit, tell_arrival
-from .lane import Lane, Lanes
+from ..storage.commands import Commit, Committed, NewOutbox, OutboxMove, Stored
+from ..storage.records import OnUncertain, OutboxRecord, OutboxState
+from .backlog import OutboxBacklog
+from .channel import NotSent, Sent
+from .effects import Effect
+from .emits import tell_arrival
+from .lane import Lanes
 from .outbox_rules import (
-    Defer,
     Drop,
-    Failed,
     OutboxEvent,
     ReconciledNotSent,
     ReconciledSent,
     Release,
     Resend,
     Start,
-    Uncertain,
     next_outbox_record,
     outbox_move,
 )
-from .outbox_rules import Sent as SentEvent
 from .retry import rest_us
 from .send import PendingRow, Send
-from .shard_messages import LookedUp, MoveSend, SendDue, SendEnded
+from .send_outcome import lets_next_go, outcome_moves, retry_wait_us
+from .shard_messages import LookedUp, SendDue, SendEnded
+from .turn_plan import OutboxLane, Planned, plan_effects
 
 if TYPE_CHECKING:
     from .delivery import DeliveryActor
     from .services import Services
     from .shard import ShardActor
     from .turn import QueuedRow
-
-OutboxLane = Lane[PendingRow]
-
-
-@attrs.frozen
-class Planned:
-    """The sends and emits of one turn, ready for its Commit.
-
-    `rows` has, for each new outbox row of this shard, its lane, the row, and whether its start rides along.
-    """
-
-    new_outbox: tuple[NewOutbox, ...]
-    emits: tuple[Emit, ...]
-    rows: tuple[tuple[OutboxLane, PendingRow, bool], ...]
-
-    @property
-    def can_be_refused(self) -> bool:
-        """Whether the store may refuse the commit for what the user decided (a key used for another send)."""
-        return bool(self.new_outbox or self.emits)
-
-
-class OutboxBacklog:
-    """The stored outbox rows of one shard, without those that wait for a person."""
-
-    def __init__(self, services: Services, shard: int) -> None:
-        self._reader = services.store.reader
-        self._shard = shard
-
-    def next_key(self, after: str) -> str | None:
-        """The next conversation with open rows."""
-        return self._reader.next_outbox_key(self._shard, after)
-
-    def rows(self, key: str, after_seq: int, limit: int) -> list[PendingRow]:
-        """Open rows of one conversation."""
-        stored = self._reader.outbox_lane(self._shard, key, after_seq, limit)
-        return [PendingRow(row.record, row.content) for row in stored]
 
 
 class ShardOutbox:
@@ -86,7 +45,7 @@ class ShardOutbox:
         self._shard = shard
         self._services = services
         self.lanes: Lanes[PendingRow] = Lanes(
-            OutboxBacklog(services, shard.number), window_rows=services.window_rows
+            OutboxBacklog(services.store.reader, shard.number), window_rows=services.window_rows
         )
         self.sends = sends
         self._to_start: list[tuple[OutboxLane, PendingRow]] = []
@@ -101,29 +60,16 @@ class ShardOutbox:
         """
         if not effects:
             return None
-        services = self._services
-        now_us = services.clock.wall_us()
-        own: list[NewOutbox] = []
-        emits: list[Emit] = []
-        for effect in effects:
-            number = EmitNumber(self._shard.number, cause.record.seq, len(emits))
-            match effect:
-                case SendEffect():
-                    row = self._new_row(effect, cause, now_us)
-                    if row.record.shard == self._shard.number:
-                        own.append(row)
-                    else:
-                        emits.append(Emit(number, row))
-                case MessageEffect():
-                    emits.append(message_emit(effect, cause, number, services, now_us=now_us))
-                case EventEffect():
-                    emits.append(event_emit(effect, cause, number, services, now_us=now_us))
+        now_us = self._services.clock.wall_us()
+        own, emits = plan_effects(effects, cause, self._services, now_us=now_us)
         rows: list[tuple[OutboxLane, PendingRow, bool]] = []
         started: list[NewOutbox] = []
         for row in own:
             lane, rides = self._announce(row.record)
             if rides:
-                row = attrs.evolve(row, record=next_outbox_record(row.record, Start(), now_us=now_us, claim=None))
+                row = attrs.evolve(
+                    row, record=next_outbox_record(row.record, Start(), now_us=now_us, claim=None)
+                )
             rows.append((lane, PendingRow(row.record, row.content), rides))
             started.append(row)
         return Planned(tuple(started), tuple(emits), tuple(rows))
@@ -190,28 +136,49 @@ class ShardOutbox:
 
     def due(self, message: SendDue) -> None:
         """A lane's back-off is over."""
-        if message.lane.due_us is not None:
+        if message.lane.due_us == message.due_us:
             self.lanes.wake(message.lane)
             self._look(message.lane)
 
     def adopt(self, send: Send) -> None:
-        """After a restart: a send that is still under way keeps its lane."""
+        """After a restart: a send that is under way, or whose end is not on disk yet, keeps its lane."""
         lane = self.lanes.open(send.row.record.conversation_key)
         lane.busy = True
         lane.last_seq = max(lane.last_seq, send.row.record.seq)
         self.lanes.leave_on_disk(lane)
         send.lane = lane
+        send.is_ending = False
+        if send.outcome_message is not None:
+            self._shard.tell(send.outcome_message)
+
+    def let_go(self, record: OutboxRecord) -> None:
+        """A person decides over this row: if it waits as the head of its lane, the lane goes on without it."""
+        lane = self.lanes.find(record.conversation_key)
+        if lane is not None and lane.queue and lane.queue[0].record.id == record.id:
+            if lane.due_us is not None:
+                self.lanes.wake(lane)
+            self.lanes.release(self.lanes.take(lane))
+            self._look(lane)
 
     # --- outcomes --------------------------------------------------------------------------------------------
 
     def send_ended(self, message: SendEnded) -> None:
         """Record what became of a send, and let the next one of its conversation start in the same commit."""
         send = message.send
-        self.sends.pop(send.row.record.id, None)
-        record, now_us = send.row.record, self._services.clock.wall_us()
-        moves = self._outcome_moves(send, message.outcome, now_us)
+        if self.sends.get(send.row.record.id) is not send:
+            send.delivery.pool.give_back()
+            return
+        if send.is_ending:
+            return
+        send.is_ending = True
+        record, services = send.row.record, self._services
+        now_us, unit = services.clock.wall_us(), services.random.random()
+        moves = outcome_moves(record, message.outcome, send.policy, now_us=now_us, unit=unit)
         log = self._services.log.bind(
-            outbox_id=record.id, channel=record.channel, conversation_key=record.conversation_key, claim=record.claim
+            outbox_id=record.id,
+            channel=record.channel,
+            conversation_key=record.conversation_key,
+            claim=record.claim,
         )
         after = moves[-1].after
         match after.state:
@@ -233,7 +200,10 @@ class ShardOutbox:
         """A look-up of an uncertain send has ended."""
         send, record = message.send, message.send.row.record
         now_us = self._services.clock.wall_us()
-        self.sends.pop(record.id, None)
+        if self.sends.get(record.id) is not send:
+            send.delivery.pool.give_back()
+            return
+        del self.sends[record.id]
         if message.failed is not None:
             send.row.lookups += 1
             if not send.delivery.retry.is_spent(send.row.lookups):
@@ -248,56 +218,13 @@ class ShardOutbox:
                 event = ReconciledNotSent()
             case None:
                 send.row.is_looked_up = True
-                if self._policy(send) is not OnUncertain.DROP:
+                if send.policy.on_uncertain is not OnUncertain.DROP:
                     self._undecided(send)
                     return
                 event = Drop()
         self._end(send, (outbox_move(record, event, now_us=now_us, claim=None),))
 
-    def move(self, message: MoveSend) -> None:
-        """Apply a person's decision to a stored send."""
-        stored = self._services.store.reader.outbox(message.row_id)
-        if stored is None:
-            message.reply.fail(BusError(Code.NOT_FOUND, "no such send", row_id=message.row_id))
-            return
-        try:
-            move = outbox_move(stored.record, message.event, now_us=self._services.clock.wall_us(), claim=None)
-        except BusError as error:
-            message.reply.fail(error)
-            return
-
-        def then(committed: Committed) -> None:
-            message.reply.set(stored.record.id)
-            for _, seq in committed.tails:
-                self.arrived(PendingRow(attrs.evolve(move.after, seq=seq), stored.content))
-
-        self._forget_waiting(stored.record)
-        self._shard.submit_moves(outbox=(move,), then=then, refused=partial(_refuse, message.reply, move))
-
     # --- inside ----------------------------------------------------------------------------------------------
-
-    def _new_row(self, effect: SendEffect, cause: QueuedRow, now_us: int) -> NewOutbox:
-        key = effect.conversation_key
-        record = OutboxRecord(
-            id=self._services.store.next_outbox_id(),
-            shard=shard_of(key, self._services.store.info.shard_count),
-            seq=0,
-            channel=effect.ref.channel,
-            idempotency_key=effect.ref.idempotency_key,
-            part=effect.ref.part,
-            conversation_key=key,
-            created_at_us=now_us,
-            updated_at_us=now_us,
-        )
-        content = OutboundContent(
-            text=effect.text,
-            inbox_id=cause.record.id,
-            reply_to=effect.reply_to,
-            on_uncertain=effect.on_uncertain,
-            correlation_id=cause.message.correlation_id,
-            hops=cause.message.hops + 1,
-        )
-        return NewOutbox(record=record, content=content)
 
     def _announce(self, record: OutboxRecord) -> tuple[OutboxLane, bool]:
         """Open the lane of a new row; its start may ride along where nothing of the conversation comes before it."""
@@ -328,7 +255,9 @@ class ShardOutbox:
         send = Send(self._shard, lane, row, delivery)
         self._shard.unhold(delivery.pool)
         if self._shard.is_stopping:
-            move = outbox_move(row.record, Release(), now_us=self._services.clock.wall_us(), claim=row.record.claim)
+            move = outbox_move(
+                row.record, Release(), now_us=self._services.clock.wall_us(), claim=row.record.claim
+            )
             self._end(send, (move,))
             return
         self.sends[row.record.id] = send
@@ -382,48 +311,6 @@ class ShardOutbox:
         self._to_start.append((lane, row))
         self._shard.flush_soon()
 
-    def _outcome_moves(self, send: Send, outcome: SendOutcome | None, now_us: int) -> tuple[OutboxMove, ...]:
-        """The transitions that an outcome means; only an uncertain send that the policy drops takes two."""
-        record, retry = send.row.record, send.delivery.retry
-        wait_us = round(retry.delay_s(max(0, record.attempts - 1), self._services.random.random()) * 1e6)
-        spent = retry.is_spent(record.attempts)
-        event: OutboxEvent
-        match outcome:
-            case None:
-                event = Release()
-            case Sent(platform_message_id=platform_id, deduped=deduped):
-                event = SentEvent(platform_id, deduped)
-            case NotSent(code=Code.RATE_LIMITED | Code.BAD_TOKEN as code, retry_after_s=after_s):
-                pause_us = wait_us if after_s is None else round(after_s * 1e6)
-                event = Defer(now_us + pause_us, pause_us, str(code))
-            case NotSent(permanence=Permanence.UNCERTAIN, code=code):
-                return self._outcome_moves(send, UncertainOutcome(str(code)), now_us)
-            case NotSent(code=code, permanence=permanence, retry_after_s=after_s, text=text):
-                said = text or code.meaning
-                wait_us = max(wait_us, round((after_s or 0.0) * 1e6))
-                if permanence is Permanence.PERMANENT or spent:
-                    event = Failed(str(code), said)
-                else:
-                    event = Failed(str(code), said, now_us + wait_us, wait_us)
-            case UncertainOutcome(reason=reason):
-                return self._uncertain_moves(send, reason, now_us, wait_us, spent=spent)
-        return (outbox_move(record, event, now_us=now_us, claim=record.claim),)
-
-    def _uncertain_moves(
-        self, send: Send, reason: str, now_us: int, wait_us: int, *, spent: bool
-    ) -> tuple[OutboxMove, ...]:
-        record, policy = send.row.record, self._policy(send)
-        if send.delivery.can_look_up:
-            event = Uncertain(reason, now_us, 0)
-        elif policy is OnUncertain.RESEND and not spent:
-            event = Uncertain(reason, now_us + wait_us, wait_us)
-        else:
-            event = Uncertain(reason)
-        first = outbox_move(record, event, now_us=now_us, claim=record.claim)
-        if send.delivery.can_look_up or policy is not OnUncertain.DROP:
-            return (first,)
-        return (first, outbox_move(first.after, Drop(), now_us=now_us, claim=record.claim))
-
     def _end(self, send: Send, moves: tuple[OutboxMove, ...]) -> None:
         """Commit the end of a send or look-up together with the start of the next one of the conversation."""
         shard, lane, row = self._shard, send.lane, send.row
@@ -431,7 +318,7 @@ class ShardOutbox:
         after = moves[-1].after
         following: PendingRow | None = None
         now_us = self._services.clock.wall_us()
-        if self._lets_next(after) and not pool.has_line:
+        if lets_next_go(after) and not pool.has_line:
             following = self._ride(lane, send)
         if following is None:
             pool.give_back()
@@ -441,6 +328,7 @@ class ShardOutbox:
             all_moves = (*moves, self._start_move(following, now_us))
 
         def then(_: Committed) -> None:
+            self.sends.pop(after.id, None)
             row.record = after
             self._settle(lane, row)
             if following is not None:
@@ -452,12 +340,6 @@ class ShardOutbox:
 
         commit = Commit(shard=shard.number, epoch=shard.epoch, at_us=now_us, outbox=all_moves)
         shard.submit(commit, then)
-
-    @staticmethod
-    def _lets_next(after: OutboxRecord) -> bool:
-        return after.state in (OutboxState.SENT, OutboxState.DEAD) or (
-            after.state is OutboxState.UNCERTAIN and after.next_attempt_at_us is None
-        )
 
     def _ride(self, lane: OutboxLane, send: Send) -> PendingRow | None:
         """The next head, if its start may ride in the commit that ends the one before."""
@@ -475,7 +357,9 @@ class ShardOutbox:
         record = row.record
         rest = rest_us(record.next_attempt_at_us, record.wait_us, self._services.clock.wall_us())
         match record.state:
-            case OutboxState.READY | OutboxState.FAILED | OutboxState.UNCERTAIN if record.next_attempt_at_us is not None:
+            case OutboxState.READY | OutboxState.FAILED | OutboxState.UNCERTAIN if (
+                record.next_attempt_at_us is not None
+            ):
                 self.lanes.release(row)
                 self._back_off(lane, row, rest)
             case OutboxState.READY:
@@ -484,12 +368,10 @@ class ShardOutbox:
                 self.lanes.release(row)
 
     def _back_off(self, lane: OutboxLane, row: PendingRow, wait_us: int) -> None:
-        self.lanes.back_off(lane, row, self._services.clock.wall_us() + wait_us)
-        due = SendDue(self._shard.epoch, lane)
+        due_us = self._services.clock.wall_us() + wait_us
+        self.lanes.back_off(lane, row, due_us)
+        due = SendDue(self._shard.epoch, lane, due_us)
         self._services.alarms.after(wait_us / 1e6, partial(self._shard.tell, due))
-
-    def _policy(self, send: Send) -> OnUncertain:
-        return send.row.content.on_uncertain or send.delivery.adapter.caps.on_uncertain
 
     def _hold_for_lookup(self, send: Send) -> None:
         """A look-up that could not be done is tried again later; the row stays the head and holds."""
@@ -501,9 +383,10 @@ class ShardOutbox:
         """The channel cannot tell: the policy decides. Nothing changes on disk until something is sent."""
         row, retry = send.row, send.delivery.retry
         self._leave_slot(send)
-        if self._policy(send) is OnUncertain.RESEND and not retry.is_spent(row.record.attempts):
-            wait_s = retry.delay_s(max(0, row.record.attempts - 1), self._services.random.random())
-            self._back_off(send.lane, row, round(wait_s * 1e6))
+        if send.policy.on_uncertain is OnUncertain.RESEND and not retry.is_spent(row.record.attempts):
+            self._back_off(
+                send.lane, row, retry_wait_us(row.record, send.policy, self._services.random.random())
+            )
             return
         row.is_parked = True
         self._look(send.lane)
@@ -512,21 +395,3 @@ class ShardOutbox:
         self.lanes.release(send.row)
         send.lane.busy = False
         send.delivery.pool.give_back()
-
-    def _forget_waiting(self, record: OutboxRecord) -> None:
-        """A person decides over a row that waits as the head of its lane: the lane lets it go."""
-        lane = self.lanes.find(record.conversation_key)
-        if lane is not None and lane.queue and lane.queue[0].record.id == record.id:
-            if lane.due_us is not None:
-                self.lanes.wake(lane)
-            self.lanes.release(self.lanes.take(lane))
-            self._look(lane)
-
-
-def _refuse(reply: Reply[int], move: OutboxMove, error: BusError) -> None:
-    """Somebody else decided first."""
-    reply.fail(
-        BusError(
-            Code.INVALID_TRANSITION, "the send has changed meanwhile", row_id=move.before.id, event=move.event
-        ).with_traceback(error.__traceback__)
-    )

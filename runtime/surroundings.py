@@ -34,7 +34,9 @@ class RuntimeSurroundings:
         prefix = prefix_of(conversation_key)
         channel = self._services.prefixes.get(prefix)
         if channel is None:
-            raise BusError(Code.UNKNOWN_CHANNEL, f"no open channel has the prefix {prefix}", key=conversation_key)
+            raise BusError(
+                Code.UNKNOWN_CHANNEL, f"no open channel has the prefix {prefix}", key=conversation_key
+            )
         return channel
 
     def check_channel(self, channel: str, conversation_key: str) -> None:

@@ -74,7 +74,9 @@ class FrozenTopology:
         if topic in DIALOGUE_TOPICS:
             raise BusError(Code.NO_SUBSCRIBER, f"no handler for topic {topic}", topic=topic)
         if topic in self.events:
-            raise BusError(Code.INVALID_TOPIC, f"{topic} is an event topic: publish an Event to it", topic=topic)
+            raise BusError(
+                Code.INVALID_TOPIC, f"{topic} is an event topic: publish an Event to it", topic=topic
+            )
         raise BusError(Code.INVALID_TOPIC, f"topic {topic} is not in the topology", topic=topic)
 
 
@@ -117,8 +119,12 @@ class Topology:
             raise BusError(Code.TOPIC_ALREADY_HANDLED, f"topic {name} is declared already", topic=name)
         for what, number in (("partitions", partitions), ("retention_s", retention_s), ("ttl_s", ttl_s)):
             if number is not None and not number > 0:
-                raise BusError(Code.INVALID_MESSAGE, f"{what} must be greater than 0", topic=name, given=number)
-        self._events[name] = EventTopic(name=name, partitions=partitions, retention_s=retention_s, ttl_s=ttl_s)
+                raise BusError(
+                    Code.INVALID_MESSAGE, f"{what} must be greater than 0", topic=name, given=number
+                )
+        self._events[name] = EventTopic(
+            name=name, partitions=partitions, retention_s=retention_s, ttl_s=ttl_s
+        )
 
     def on(
         self,
@@ -148,7 +154,10 @@ class Topology:
             check_name(channel, "channel")
         if channel in self._handlers.get(topic, {}):
             raise BusError(
-                Code.TOPIC_ALREADY_HANDLED, f"topic {topic} has a handler already", topic=topic, channel=channel
+                Code.TOPIC_ALREADY_HANDLED,
+                f"topic {topic} has a handler already",
+                topic=topic,
+                channel=channel,
             )
         if concurrency < 1 or not timeout_s > 0:
             raise BusError(
@@ -178,7 +187,9 @@ class Topology:
         """Fix what is declared; later declarations are TOPIC_FROZEN. Freezing twice gives the same."""
         if self._frozen is None:
             self._frozen = FrozenTopology(
-                handlers=MappingProxyType({t: MappingProxyType(dict(by)) for t, by in self._handlers.items()}),
+                handlers=MappingProxyType(
+                    {t: MappingProxyType(dict(by)) for t, by in self._handlers.items()}
+                ),
                 events=MappingProxyType(dict(self._events)),
             )
         return self._frozen
@@ -186,13 +197,17 @@ class Topology:
     def _check_open(self, topic: str) -> None:
         if self._frozen is not None:
             raise BusError(
-                Code.TOPIC_FROZEN, "the topology is fixed since a runtime opened with it; declare before", topic=topic
+                Code.TOPIC_FROZEN,
+                "the topology is fixed since a runtime opened with it; declare before",
+                topic=topic,
             )
 
 
 def _check_function(function: Handler, topic: str) -> None:
     if not inspect.iscoroutinefunction(function):
-        raise BusError(Code.INVALID_MESSAGE, "a handler must be an async function (ctx, message)", topic=topic)
+        raise BusError(
+            Code.INVALID_MESSAGE, "a handler must be an async function (ctx, message)", topic=topic
+        )
     parameters = list(inspect.signature(function).parameters.values())
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     if len(positional) != 2 or any(p.kind is p.KEYWORD_ONLY and p.default is p.empty for p in parameters):

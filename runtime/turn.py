@@ -35,7 +35,18 @@ class QueuedRow:
 class Turn:
     """A claimed row on its way through a topic's workers."""
 
-    __slots__ = ("context", "epoch", "handler", "holds_slot", "lane", "row", "shard", "stored_state", "timeout_s", "topic")
+    __slots__ = (
+        "context",
+        "epoch",
+        "handler",
+        "holds_slot",
+        "lane",
+        "row",
+        "shard",
+        "stored_state",
+        "timeout_s",
+        "topic",
+    )
 
     def __init__(
         self,

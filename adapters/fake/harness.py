@@ -103,7 +103,9 @@ class Harness:
         self._topology = topology
         self._channels = {
             channel.name: channel
-            for channel in (FakeChannel(one, ChannelCaps()) if isinstance(one, str) else one for one in channels)
+            for channel in (
+                FakeChannel(one, ChannelCaps()) if isinstance(one, str) else one for one in channels
+            )
         }
         self._store = store
         self._seed = seed
@@ -145,12 +147,16 @@ class Harness:
         """One of the fake channels."""
         return self._channels[name]
 
-    async def say(self, key: str, text: str, *, sender: str = "somebody", platform_message_id: str | None = None) -> bool:
+    async def say(
+        self, key: str, text: str, *, sender: str = "somebody", platform_message_id: str | None = None
+    ) -> bool:
         """Let somebody write into a conversation; False for a duplicate or a refused message."""
         prefix, address = split_key(key)
         for channel in self._channels.values():
             if channel.prefix == prefix:
-                return await channel.say(address, text, sender=sender, platform_message_id=platform_message_id)
+                return await channel.say(
+                    address, text, sender=sender, platform_message_id=platform_message_id
+                )
         raise BusError(Code.UNKNOWN_CHANNEL, f"no fake channel has the prefix {prefix}", key=key)
 
     async def settle(self, until_s: float | None = None) -> None:

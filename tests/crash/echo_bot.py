@@ -14,11 +14,11 @@ import attrs
 import trio
 
 from shardline import BusMessage, Context, Permanent, RetryPolicy, Runtime, Topology
+from shardline.actors.clock import SystemClock
+from shardline.actors.errors import Code, Permanence
 from shardline.actors.failpoints import FailPoints
 from shardline.adapters.base import ChannelCaps, Edge, Inbound, NotSent, Outbound, SendOutcome, Sent
-from shardline.actors.errors import Code, Permanence
 from shardline.storage.sqlite import open_sqlite
-from shardline.actors.clock import SystemClock
 
 topology = Topology()
 

@@ -7,8 +7,8 @@ import trio
 from trio.testing import MockClock
 
 from shardline import BusError, BusMessage, Code, Context, Permanent, RetryPolicy, Topology
-from shardline.adapters.base import ChannelCaps, NotSent, Sent, Uncertain
 from shardline.actors.errors import Permanence
+from shardline.adapters.base import ChannelCaps, NotSent, Sent, Uncertain
 from shardline.storage.records import InboxStatus, OutboxState
 from shardline.testing import FakeChannel, Harness
 
@@ -74,7 +74,9 @@ async def test_an_uncertain_reply_waits_for_a_person(autojump_clock: MockClock) 
         assert refused.value.code is Code.INVALID_TRANSITION
 
 
-async def test_a_handler_that_fails_twice_keeps_its_order_and_delays_nobody(autojump_clock: MockClock) -> None:
+async def test_a_handler_that_fails_twice_keeps_its_order_and_delays_nobody(
+    autojump_clock: MockClock,
+) -> None:
     topology = Topology()
     seen: list[tuple[str, str, float]] = []
 
@@ -119,7 +121,9 @@ async def test_a_handler_that_always_fails_ends_as_a_dead_letter(autojump_clock:
         await bot.settle()
 
         (dead,) = bot.dead()
-        assert [failure.text for failure in dead.record.errors] == [f"ValueError: failure {n}" for n in range(4)]
+        assert [failure.text for failure in dead.record.errors] == [
+            f"ValueError: failure {n}" for n in range(4)
+        ]
         assert {failure.code for failure in dead.record.errors} == {"HANDLER_FAILED"}
         assert bot.sent("fake:a") == ["good 0"]
 
@@ -326,7 +330,11 @@ async def test_rate_limits_are_no_attempts(autojump_clock: MockClock) -> None:
 
 @pytest.mark.parametrize(
     ("lookup", "state", "attempts"),
-    [(Sent("7"), OutboxState.SENT, 1), (NotSent(Code.NOT_FOUND, Permanence.PERMANENT), OutboxState.SENT, 2), (None, OutboxState.UNCERTAIN, 1)],
+    [
+        (Sent("7"), OutboxState.SENT, 1),
+        (NotSent(Code.NOT_FOUND, Permanence.PERMANENT), OutboxState.SENT, 2),
+        (None, OutboxState.UNCERTAIN, 1),
+    ],
 )
 async def test_an_uncertain_send_is_looked_up_where_the_channel_can(
     autojump_clock: MockClock, lookup: Sent | NotSent | None, state: OutboxState, attempts: int
@@ -361,7 +369,9 @@ async def test_a_channel_that_drops_copies_is_sent_to_again(autojump_clock: Mock
         ]
 
 
-async def test_a_bad_message_from_a_linear_edge_is_counted_and_harms_nobody(autojump_clock: MockClock) -> None:
+async def test_a_bad_message_from_a_linear_edge_is_counted_and_harms_nobody(
+    autojump_clock: MockClock,
+) -> None:
     async with Harness(counting_bot()) as bot:
         assert not await bot.say("fake:a", "")
         assert await bot.say("fake:a", "fine")
@@ -372,7 +382,9 @@ async def test_a_bad_message_from_a_linear_edge_is_counted_and_harms_nobody(auto
 
 
 @pytest.mark.parametrize("store", ["memory", "sqlite-inline"])
-async def test_state_that_cannot_be_stored_kills_only_its_message(autojump_clock: MockClock, store: str) -> None:
+async def test_state_that_cannot_be_stored_kills_only_its_message(
+    autojump_clock: MockClock, store: str
+) -> None:
     topology = Topology()
 
     @topology.on("chat.message")

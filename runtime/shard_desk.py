@@ -1,0 +1,85 @@
+"""What a person decides over one shard's rows: requeue a message, settle a send. One of two wins, the other is told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ..actors.errors import BusError, Code
+from ..storage.commands import Committed
+from .inbox_rules import Requeue as RequeueEvent
+from .inbox_rules import inbox_move
+from .outbox_rules import outbox_move
+from .send import PendingRow
+from .shard_messages import MoveSend, Requeue
+from .turn import QueuedRow
+
+if TYPE_CHECKING:
+    from .services import Services
+    from .shard import ShardActor
+
+
+class ShardDesk:
+    """Carries decisions out under the shard's lease."""
+
+    def __init__(self, shard: ShardActor, services: Services) -> None:
+        self._shard = shard
+        self._services = services
+
+    def requeue(self, message: Requeue) -> None:
+        """Send a dead or parked message through again, as a new arrival."""
+        row_id, reply = message.row_id, message.reply
+        stored = self._services.store.reader.inbox(row_id)
+        if stored is None:
+            reply.fail(BusError(Code.NOT_FOUND, "no such message", row_id=row_id))
+            return
+        try:
+            move = inbox_move(
+                stored.record, RequeueEvent(), now_us=self._services.clock.wall_us(), claim=None
+            )
+        except BusError as error:
+            reply.fail(error)
+            return
+
+        def then(committed: Committed) -> None:
+            record = attrs.evolve(move.after, seq=committed.tails[0][1])
+            self._shard.inbox.arrived(QueuedRow(record, stored.message, holds_token=False))
+            reply.set(row_id)
+
+        def refused(error: BusError) -> None:
+            reply.fail(_too_late("message", row_id, error))
+
+        self._shard.submit_moves(inbox=(move,), then=then, refused=refused)
+
+    def move_send(self, message: MoveSend) -> None:
+        """Apply a decision to a stored send."""
+        row_id, reply = message.row_id, message.reply
+        stored = self._services.store.reader.outbox(row_id)
+        if stored is None:
+            reply.fail(BusError(Code.NOT_FOUND, "no such send", row_id=row_id))
+            return
+        try:
+            move = outbox_move(
+                stored.record, message.event, now_us=self._services.clock.wall_us(), claim=None
+            )
+        except BusError as error:
+            reply.fail(error)
+            return
+
+        def then(committed: Committed) -> None:
+            for _, seq in committed.tails:
+                self._shard.outbox.arrived(PendingRow(attrs.evolve(move.after, seq=seq), stored.content))
+            reply.set(row_id)
+
+        def refused(error: BusError) -> None:
+            reply.fail(_too_late("send", row_id, error))
+
+        self._shard.outbox.let_go(stored.record)
+        self._shard.submit_moves(outbox=(move,), then=then, refused=refused)
+
+
+def _too_late(what: str, row_id: int, cause: BusError) -> BusError:
+    error = BusError(Code.INVALID_TRANSITION, f"the {what} has changed meanwhile", row_id=row_id)
+    error.__cause__ = cause
+    return error

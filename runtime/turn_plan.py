@@ -1,0 +1,84 @@
+"""Turns what a handler decided into rows of this shard and emits to other homes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ..actors.keys import shard_of
+from ..storage.commands import Emit, EmitNumber, NewOutbox
+from ..storage.records import OutboundContent, OutboxRecord
+from .effects import Effect, EventEffect, MessageEffect, SendEffect
+from .emits import event_emit, message_emit
+from .lane import Lane
+from .send import PendingRow
+
+if TYPE_CHECKING:
+    from .services import Services
+    from .turn import QueuedRow
+
+OutboxLane = Lane[PendingRow]
+
+
+@attrs.frozen
+class Planned:
+    """The sends and emits of one turn, ready for its Commit.
+
+    `rows` has, for each new outbox row of this shard, its lane, the row, and whether its start rides along.
+    """
+
+    new_outbox: tuple[NewOutbox, ...]
+    emits: tuple[Emit, ...]
+    rows: tuple[tuple[OutboxLane, PendingRow, bool], ...]
+
+
+def plan_effects(
+    effects: list[Effect], cause: QueuedRow, services: Services, *, now_us: int
+) -> tuple[list[NewOutbox], list[Emit]]:
+    """The new sends of the cause's own shard, and the emits, each in the order they were decided.
+
+    Raises:
+        BusError: an effect that cannot be stored, by its code.
+    """
+    own: list[NewOutbox] = []
+    emits: list[Emit] = []
+    home = cause.record.shard
+    for effect in effects:
+        number = EmitNumber(home, cause.record.seq, len(emits))
+        match effect:
+            case SendEffect():
+                row = _new_send(effect, cause, services, now_us)
+                if row.record.shard == home:
+                    own.append(row)
+                else:
+                    emits.append(Emit(number, row))
+            case MessageEffect():
+                emits.append(message_emit(effect, cause, number, services, now_us=now_us))
+            case EventEffect():
+                emits.append(event_emit(effect, cause, number, services, now_us=now_us))
+    return own, emits
+
+
+def _new_send(effect: SendEffect, cause: QueuedRow, services: Services, now_us: int) -> NewOutbox:
+    key = effect.conversation_key
+    record = OutboxRecord(
+        id=services.store.next_outbox_id(),
+        shard=shard_of(key, services.store.info.shard_count),
+        seq=0,
+        channel=effect.ref.channel,
+        idempotency_key=effect.ref.idempotency_key,
+        part=effect.ref.part,
+        conversation_key=key,
+        created_at_us=now_us,
+        updated_at_us=now_us,
+    )
+    content = OutboundContent(
+        text=effect.text,
+        inbox_id=cause.record.id,
+        reply_to=effect.reply_to,
+        on_uncertain=effect.on_uncertain,
+        correlation_id=cause.message.correlation_id,
+        hops=cause.message.hops + 1,
+    )
+    return NewOutbox(record=record, content=content)

@@ -1,0 +1,47 @@
+"""Each backend against the whole contract."""
+
+from __future__ import annotations
+
+import pytest
+
+from shardline.storage.journal import Journal
+from shardline.storage.memory import open_memory
+from shardline.storage.sqlite import open_sqlite
+from tests.kits.store_kit import StoreKit
+from tests.kits.store_reads_kit import StoreReadsKit
+from tests.kits.stores import Home
+
+
+class TestThread(StoreKit, StoreReadsKit):
+    durable = "fsync"
+    emits = "atomic"
+
+    def open(self, home: Home) -> Journal:
+        return open_sqlite(home.path)
+
+
+@pytest.mark.usefixtures("autojump_clock")
+class TestInline(StoreKit, StoreReadsKit):
+    durable = "process"
+    emits = "relayed"
+
+    def open(self, home: Home) -> Journal:
+        return open_sqlite(home.path, mode="inline", durability="normal", emits="relayed")
+
+
+@pytest.mark.usefixtures("autojump_clock")
+class TestMemory(StoreKit, StoreReadsKit):
+    durable = "none"
+    emits = "atomic"
+
+    def open(self, home: Home) -> Journal:
+        return open_memory(database=home.database)
+
+
+@pytest.mark.usefixtures("autojump_clock")
+class TestMemoryRelayed(StoreKit, StoreReadsKit):
+    durable = "none"
+    emits = "relayed"
+
+    def open(self, home: Home) -> Journal:
+        return open_memory(database=home.database, emits="relayed")
