@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from .shard import ShardActor
 
 
+UNKNOWN_TOPIC = "channel.unknown"
+"""What an adapter cannot express: stored and parked, visible and never lost."""
+
+
 class Inbox:
     """Takes validated messages in. It is no task of its own: the order is the journal's, the wait the publisher's.
 
@@ -100,7 +104,7 @@ class Inbox:
         topology = self._services.topology
         if topology.handler_of(message.topic, message.channel) is not None:
             return InboxStatus.QUEUED
-        if self._park_unhandled:
+        if self._park_unhandled or message.topic == UNKNOWN_TOPIC:
             return InboxStatus.PARKED
         topology.check_conversation_topic(message.topic)
         raise BusError(

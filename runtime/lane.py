@@ -18,6 +18,9 @@ from collections import OrderedDict, deque
 from typing import Generic, Protocol, TypeVar
 
 
+_READS_AT_ONCE = 64
+
+
 class LaneRow(Protocol):
     """What a lane needs to know of a row."""
 
@@ -264,20 +267,28 @@ class Lanes(Generic[Row]):
         """Read pages while the window has room: lanes that wait for one and the scan (if wanted) take turns.
 
         Returns:
-            The lanes that got rows.
+            The lanes that got rows. After some dozen reads the rest is left to the next call (`can_refill`), so that
+            a scan of many conversations holds nobody up.
         """
         fed: list[Lane[Row]] = []
-        while self._held < self._window and (self._hungry or (scan and self._scanning)):
+        for _ in range(_READS_AT_ONCE):
+            if not self.can_refill(scan=scan):
+                break
             if self._hungry:
                 lane = self._hungry.popleft()
                 lane.hungry = False
-                if lane.due_us is None and self._read_page(lane):
+                # A scan may have fed it since, and it may be evicted by now: only `more` says that it still wants one.
+                if lane.more and lane.due_us is None and self._read_page(lane):
                     fed.append(lane)
             if scan and self._scanning:
                 found = self._scan_step()
                 if found is not None:
                     fed.append(found)
         return fed
+
+    def can_refill(self, *, scan: bool = True) -> bool:
+        """Whether `refill` has something to read and room for it."""
+        return self._held < self._window and bool(self._hungry or (scan and self._scanning))
 
     def restart_scan(self) -> None:
         """Walk the conversations once more: something was left on disk without a lane."""

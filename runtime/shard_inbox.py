@@ -110,8 +110,11 @@ class ShardInbox:
             for lane in blocked:
                 lane.waiting = False
                 self._look(lane)
-        for lane in self.lanes.refill(scan=self._services.gate.is_open):
+        scan = self._services.gate.is_open
+        for lane in self.lanes.refill(scan=scan):
             self._look(lane)
+        if self.lanes.can_refill(scan=scan):
+            self._shard.flush_soon()
 
     def claims(self, now_us: int) -> list[InboxMove]:
         """The claims to commit now; `claimed` goes on with them."""

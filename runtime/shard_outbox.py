@@ -118,6 +118,8 @@ class ShardOutbox:
             return
         for lane in self.lanes.refill():
             self._look(lane)
+        if self.lanes.can_refill():
+            self._shard.flush_soon()
 
     def starts(self, now_us: int) -> list[OutboxMove]:
         """The starts to commit now; `started` goes on with them."""

@@ -61,12 +61,17 @@ class FakeChannel:
         Returns:
             False for a duplicate or a refused message.
         """
-        if self._edge is None:
-            raise RuntimeError("the fake channel is not open; use it inside a runtime or Harness")
         if platform_message_id is None:
             self._said += 1
             platform_message_id = f"{address}:{self._said}"
-        inbound = Inbound(platform_message_id=platform_message_id, address=address, text=text, sender=sender)
+        return await self.read(
+            Inbound(platform_message_id=platform_message_id, address=address, text=text, sender=sender)
+        )
+
+    async def read(self, inbound: Inbound) -> bool:
+        """Let any message come in, as an adapter would read it; the result is that of `say`."""
+        if self._edge is None:
+            raise RuntimeError("the fake channel is not open; use it inside a runtime or Harness")
         return await self._edge.accept(inbound) is not None
 
     async def run(self, edge: Edge, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:

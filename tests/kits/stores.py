@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import ClassVar, Literal
 
 import attrs
+import pytest
 import trio
 
 from shardline.actors.errors import BusError, Code
@@ -28,6 +30,20 @@ class Home:
     @property
     def path(self) -> Path:
         return self.folder / "bot.db"
+
+
+class StoreContract:
+    """What each part of the contract needs: `open` opens the home's store, anew after it was closed."""
+
+    durable: ClassVar[Literal["none", "process", "fsync"]]
+    emits: ClassVar[Literal["atomic", "relayed"]]
+
+    def open(self, home: Home) -> Journal:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def home(self, tmp_path: Path) -> Home:
+        return Home(tmp_path)
 
 
 @asynccontextmanager

@@ -145,6 +145,19 @@ class LaneMachine(RuleBasedStateMachine):
 
         self._submit(lambda: self._store(row), settled)
 
+    @rule(key=st.sampled_from(KEYS))
+    def emit_without_word(self, key: str) -> None:
+        """The shard's mailbox has no room for the news: a row is on disk that no lane was given."""
+        row = self._new(key)
+
+        def settled() -> None:
+            if self.lanes.find(key) is None:
+                self.lanes.restart_scan()
+            else:
+                self.lanes.leave_on_disk(self.lanes.open(key))
+
+        self._submit(lambda: self._store(row), settled)
+
     @rule()
     def refill(self) -> None:
         for lane in self.lanes.refill():
@@ -198,6 +211,9 @@ class LaneMachine(RuleBasedStateMachine):
         following = self.lanes.take(lane) if lane.queue and not self.pool.has_line else None
         if following is None:
             self.pool.give_back()
+        else:
+            # Its claim rides along: it is out of the queue, and starts once the end of the other is durable.
+            self.ending.append(following)
 
         def settled() -> None:
             self.ending.remove(row)
@@ -205,18 +221,11 @@ class LaneMachine(RuleBasedStateMachine):
             self.lanes.release(row)
             self._free_token(lane, row)
             if following is not None:
+                self.ending.remove(following)
                 self._run(lane, following)
                 return
             lane.busy = False
             self._look(lane)
-
-        if following is not None:
-            self.ending.append(following)
-            plain = settled
-
-            def settled() -> None:
-                self.ending.remove(following)
-                plain()
 
         self._submit(lambda: self._close(row), settled)
 

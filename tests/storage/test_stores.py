@@ -8,11 +8,10 @@ from shardline.storage.journal import Journal
 from shardline.storage.memory import open_memory
 from shardline.storage.sqlite import open_sqlite
 from tests.kits.store_kit import StoreKit
-from tests.kits.store_reads_kit import StoreReadsKit
 from tests.kits.stores import Home
 
 
-class TestThread(StoreKit, StoreReadsKit):
+class TestThread(StoreKit):
     durable = "fsync"
     emits = "atomic"
 
@@ -21,7 +20,7 @@ class TestThread(StoreKit, StoreReadsKit):
 
 
 @pytest.mark.usefixtures("autojump_clock")
-class TestInline(StoreKit, StoreReadsKit):
+class TestInline(StoreKit):
     durable = "process"
     emits = "relayed"
 
@@ -30,7 +29,7 @@ class TestInline(StoreKit, StoreReadsKit):
 
 
 @pytest.mark.usefixtures("autojump_clock")
-class TestMemory(StoreKit, StoreReadsKit):
+class TestMemory(StoreKit):
     durable = "none"
     emits = "atomic"
 
@@ -39,7 +38,7 @@ class TestMemory(StoreKit, StoreReadsKit):
 
 
 @pytest.mark.usefixtures("autojump_clock")
-class TestMemoryRelayed(StoreKit, StoreReadsKit):
+class TestMemoryRelayed(StoreKit):
     durable = "none"
     emits = "relayed"
 
