@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from typing import Generic, Protocol, TypeVar
 
-
 _READS_AT_ONCE = 64
 
 
@@ -210,6 +209,14 @@ class Lanes(Generic[Row]):
         """Open rows of the lane are on disk only: read them when the window has room."""
         lane.more = True
         self._want_page(lane)
+
+    def miss(self, key: str) -> None:
+        """A row of this conversation is on disk, and nobody can be told which."""
+        lane = self._lanes.get(key)
+        if lane is None:
+            self.restart_scan()
+        else:
+            self.leave_on_disk(self.open(key))
 
     def take(self, lane: Lane[Row]) -> Row:
         """The head leaves the queue to be worked on. It still counts, until `release` or `put_back`."""

@@ -92,8 +92,11 @@ class ShardActor(Actor[ShardMessage]):
         if len(self.mailbox) < _MAILBOX // 2:
             self.tell(message)
             return
-        lanes = self.inbox.lanes if isinstance(message, MessageArrived) else self.outbox.lanes
-        lanes.restart_scan()
+        key = message.row.record.conversation_key
+        if isinstance(message, MessageArrived):
+            self.inbox.lanes.miss(key)
+        else:
+            self.outbox.lanes.miss(key)
         self.flush_soon()
 
     def tell_accepted(self, message: Accepted) -> None:

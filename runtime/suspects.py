@@ -47,7 +47,8 @@ def recover(found: Sequence[InboxRecord], *, waiting: Sequence[InboxRecord] = ()
 
     Args:
         found: Every row stored as running: all that was in flight at the last crash.
-        waiting: Open rows that were not claimed; suspects of an earlier crash among them stay suspects.
+        waiting: Open rows as stored; suspects of an earlier crash among them stay suspects. Rows of `found` may be
+            among them.
         now_us: Wall clock, microseconds since 1970 UTC.
     Returns:
         The transitions to commit before anything else, and who runs first.
@@ -58,10 +59,11 @@ def recover(found: Sequence[InboxRecord], *, waiting: Sequence[InboxRecord] = ()
     moves = tuple(
         inbox_move(record, event, now_us=now_us, claim=record.claim) for record in sorted(found, key=_place)
     )
-    after = (*(move.after for move in moves), *waiting)
+    stored = {record.id: record for record in waiting}
+    after = stored | {move.after.id: move.after for move in moves}
     return Recovery(
         moves=moves,
-        suspects=tuple(sorted(filter(is_suspect, after), key=_place)),
+        suspects=tuple(sorted(filter(is_suspect, after.values()), key=_place)),
         at_once=max(1, len(found) // 2),
     )
 

@@ -158,8 +158,11 @@ class Backend:
     def _is_stored(self, database: apsw.Connection, attempt: _Attempt) -> bool:
         ((stored,),) = cast("list[tuple[int]]", database.execute(sql.READ_COMMIT_SEQ).fetchall())
         meant = attempt.numbers.commit_seq
-        if stored not in {meant - 1, meant}:
+        # One before: neither it nor a commit in its place is there. One after: the commit in its place is.
+        if abs(stored - meant) > 1:
             raise BusError(Code.STORE_CORRUPT, f"the store is at commit {stored}, not at {meant}")
+        if stored != meant:
+            self._numbers.commit_seq = stored
         return stored == meant
 
     def _settle(self, attempt: _Attempt) -> None:
@@ -178,10 +181,12 @@ class Backend:
             if self._is_stored(database, self._open):
                 return
             # Frames of the failed COMMIT may lie whole in the log, unseen until a restart reads it: a commit in
-            # their place makes sure that they never come back.
+            # their place makes sure that they never come back. Its number tells it from the failed one.
+            instead = self._open.numbers.commit_seq + 1
             database.execute("BEGIN IMMEDIATE")
-            database.execute("UPDATE store_commit SET commit_seq = commit_seq")
+            database.execute(sql.SKIP_COMMIT, (instead,))
             database.execute("COMMIT")
+            self._numbers.commit_seq = instead
         except apsw.Error as error:
             self._disconnect()
             raise OpenError(failure) from error

@@ -8,7 +8,7 @@ from typing import Final
 import apsw
 import structlog
 
-from .database import FileSource
+from .database import FileSource, close_connection
 from .faults import store_error
 from .settings import CHECKPOINT_PAGES, MAX_LOG_PAGES
 
@@ -40,7 +40,7 @@ class Checkpointer:
         self._stopping = True
         self._kick.set()
         self._thread.join()
-        self._connection.close(force=True)
+        close_connection(self._connection)
 
     def _note(self, pages: int) -> None:
         self.log_pages = pages

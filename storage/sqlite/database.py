@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import Final, Protocol
 
 import apsw
+import structlog
 
 from ...actors.errors import BusError, Code
+from .faults import store_error
 from .settings import BUSY_TIMEOUT_MS, MAX_LOG_PAGES, Settings
 
 _PAGE_BYTES: Final = 4096
+
+_log: Final[structlog.typing.FilteringBoundLogger] = structlog.get_logger()
 
 
 class Source(Protocol):
@@ -57,7 +61,7 @@ class FileSource:
             connection.execute(f"PRAGMA journal_size_limit = {MAX_LOG_PAGES * _PAGE_BYTES}").fetchall()
             connection.set_wal_hook(self._note_log)
         except BaseException:
-            connection.close(force=True)
+            close_connection(connection)
             raise
         return connection
 
@@ -85,7 +89,7 @@ class FileSource:
 
     def discard(self, connection: apsw.Connection) -> None:
         """Close it, whatever state it is in."""
-        connection.close(force=True)
+        close_connection(connection)
 
     def _note_log(self, connection: apsw.Connection, name: str, pages: int) -> int:
         self.on_log(pages)
@@ -116,6 +120,15 @@ class MemorySource:
         """Roll back what is open; closing would lose the store."""
         if connection.in_transaction:
             connection.execute("ROLLBACK")
+
+
+def close_connection(connection: apsw.Connection) -> None:
+    """Close a connection. What the disk says against it changes nothing: the log stays for the next opening."""
+    try:
+        connection.close(force=True)
+    except apsw.Error as error:
+        failure = store_error(error, "a connection cannot be closed properly")
+        _log.warning("store.close_failed", bus_error_code=failure.code, error=failure.message)
 
 
 def _ignore(pages: int) -> None:

@@ -46,6 +46,8 @@ class OwnerLock:
         descriptor, self._descriptor = self._descriptor, None
         _held.discard(self)
         if descriptor is not None:
+            # Said aloud, because a forked child may hold a copy of the descriptor.
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
             os.close(descriptor)
 
     def forget(self) -> None:

@@ -15,7 +15,7 @@ import structlog
 
 from ..port import StoreInfo
 from .chain import FIRST_HEAD
-from .database import FileSource
+from .database import FileSource, close_connection
 from .faults import store_error
 from .files import check_files, create_private
 from .lock import OwnerLock
@@ -126,7 +126,7 @@ def _look(source: FileSource, settings: Settings, migrations: Sequence[Migration
         # A transaction was cut off in a rollback journal: only a writer can undo it, and then looks again.
         pass
     finally:
-        connection.close(force=True)
+        close_connection(connection)
 
 
 def _copy(connection: apsw.Connection, path: Path, now_us: int, schema: int) -> None:

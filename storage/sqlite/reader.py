@@ -14,6 +14,7 @@ from ...actors.keys import shard_of
 from ..commands import EmitNumber, Publish
 from ..port import HistoryRow, StoredState
 from ..records import InboxRecord, InboxStatus, OutboxState, StoredInbox, StoredOutbox
+from .database import close_connection
 from .emits import unpack_emit
 from .faults import store_error
 from .rows import InboxColumns, Row, read_inbox, read_inbox_record, read_outbox
@@ -228,7 +229,7 @@ class SqliteReader:
         """End reading: reads are BUS_CLOSED from then on."""
         self._closed = True
         if self._owned:
-            self._connection.close(force=True)
+            close_connection(self._connection)
 
     def _where(self, condition: str | None, key: str | None) -> tuple[str, Row]:
         conditions = [] if condition is None else [condition]

@@ -100,4 +100,5 @@ READ_STORE: Final = (
     " FROM store_commit"
 )
 READ_COMMIT_SEQ: Final = "SELECT commit_seq FROM store_commit"
+SKIP_COMMIT: Final = "UPDATE store_commit SET commit_seq = ?"
 READ_SHARDS: Final = "SELECT epoch, seq, hseq, h FROM shard ORDER BY shard"

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import apsw
 import attrs
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 Operation = Literal["sync", "write"]
 
@@ -88,7 +91,7 @@ class FaultyFile(apsw.VFSFile):
         super().xSync(flags)
         self._meet("sync", late=True)
 
-    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
+    def xWrite(self, data: Buffer, offset: int) -> None:  # noqa: N802
         self._meet("write", late=False)
         super().xWrite(data, offset)
         self._meet("write", late=True)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from shardline.runtime.lane import Lane, Lanes
-from shardline.runtime.pool import WorkerPool
+from shardline.runtime.pool import Job, WorkerPool
 from shardline.runtime.tokens import Tokens
 
 KEYS = ("a", "b", "c", "d", "e")
@@ -52,14 +52,7 @@ class Disk:
         return [Row(key, number, seq) for seq, number in rows if seq > after_seq][:limit]
 
 
-class _Job:
-    timeout_s = 1.0
-
-    def ended(self, error: BaseException | None, *, timed_out: bool, cancelled: bool) -> None:
-        raise AssertionError("no job runs here")
-
-
-async def _no_work(_: _Job) -> None:
+async def _no_work(_: Job) -> None:
     raise AssertionError("no job runs here")
 
 
@@ -77,7 +70,7 @@ class LaneMachine(RuleBasedStateMachine):
             page_rows=PAGE_ROWS,
             warm_lanes=WARM_LANES,
         )
-        self.pool: WorkerPool[_Job] = WorkerPool(SLOTS, _no_work)
+        self.pool: WorkerPool[Job] = WorkerPool(SLOTS, _no_work)
         self.submitted: deque[tuple[Callable[[], None], Callable[[], None]]] = deque()
         self.committed: deque[Callable[[], None]] = deque()
         self.running: dict[str, tuple[Lane[Row], Row]] = {}

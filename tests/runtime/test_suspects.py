@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import attrs
 import pytest
 
 from shardline.actors.errors import BusError, Code
@@ -64,6 +65,15 @@ def test_suspects_of_an_earlier_crash_stay_suspects() -> None:
 
     assert [row.id for row in recovery.suspects] == [8, 1, 9]
     assert [move.before.id for move in recovery.moves] == [1, 2]
+
+
+def test_a_row_both_found_and_listed_counts_once() -> None:
+    row = _row(1, crashes=2, blames=MAX_BLAMES - 2)
+    blamed = recover([row], waiting=[row], now_us=1)
+    last = recover([attrs.evolve(row, blames=MAX_BLAMES - 1)], waiting=[row], now_us=1)
+
+    assert [(suspect.id, suspect.crashes) for suspect in blamed.suspects] == [(1, 3)]
+    assert last.suspects == ()
 
 
 def test_only_a_row_found_alone_is_blamed() -> None:

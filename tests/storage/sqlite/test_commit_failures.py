@@ -15,11 +15,13 @@ from shardline.actors.errors import BusError, Code
 from shardline.storage.commands import Committed, Outcome, StateWrite, Stored
 from shardline.storage.journal import Journal, Mode
 from shardline.storage.sqlite import open_sqlite
-from tests.kits.faulty_vfs import Fault, FaultyVfs
+from tests.kits.faulty_vfs import Fault, FaultyVfs, Operation
 from tests.kits.store_checks import check_store
 from tests.kits.store_rows import Hand, finish_row
 from tests.kits.stores import refusal_code, running, submit_all
 from tests.kits.words import refused
+
+OPERATIONS: tuple[Operation, ...] = ("sync", "write")
 
 
 @pytest.fixture
@@ -33,6 +35,14 @@ def open_faulty(path: Path, vfs: FaultyVfs, mode: Mode = "inline") -> Journal:
     return open_sqlite(path, vfs=vfs.name, mode=mode)
 
 
+def copy_killed(path: Path) -> Path:
+    """A copy of a store's files as a kill would leave them now."""
+    copy = path.with_name(f"{path.name}-killed")
+    for suffix in ("", "-wal"):
+        shutil.copyfile(f"{path}{suffix}", f"{copy}{suffix}")
+    return copy
+
+
 async def publish_many(hand: Hand, count: int) -> tuple[set[str], set[str]]:
     """Publish one after the other; the keys stored, and those refused as not stored."""
     stored: set[str] = set()
@@ -42,7 +52,8 @@ async def publish_many(hand: Hand, count: int) -> tuple[set[str], set[str]]:
         try:
             await hand.store.publish(hand.publish(row, claim=True))
         except BusError as error:
-            assert error.code in {Code.STORE_FULL, Code.STORE_BUSY}
+            if error.code is not Code.STORE_FULL:
+                raise
             missing.add(row.dedupe_key)
         else:
             stored.add(row.dedupe_key)
@@ -98,39 +109,37 @@ async def test_third_failure_ends_the_store_and_answers_everything_open(
     assert len(again) == len(check_store(path)) == 6
 
 
+@pytest.mark.parametrize("nths", [(1, 4, 10, 25), pytest.param(tuple(range(1, 120)), marks=pytest.mark.long)])
 @pytest.mark.parametrize("error", [apsw.IOError, apsw.FullError])
 @pytest.mark.parametrize("late", [False, True])
-@pytest.mark.parametrize("operation", ["sync", "write"])
+@pytest.mark.parametrize("operation", OPERATIONS)
 async def test_each_failure_of_a_run_leaves_only_what_was_answered(
     tmp_path: Path,
     vfs: FaultyVfs,
     autojump_clock: trio.testing.MockClock,
-    operation: str,
+    operation: Operation,
     late: bool,
     error: type[apsw.Error],
+    nths: tuple[int, ...],
 ) -> None:
     met = 0
-    for nth in range(1, 40):
+    for nth in nths:
         path = tmp_path / f"{nth}.db"
         async with running(open_faulty(path, vfs)) as hand:
             vfs.met = 0
-            vfs.arm(
-                Fault("sync" if operation == "sync" else "write", nth=nth * 3 - 2, late=late, error=error)
-            )
+            vfs.arm(Fault(operation, nth=nth, late=late, error=error))
             stored, missing = await publish_many(hand, 12)
             met += vfs.met
             vfs.arm(None)
-            kept = tmp_path / f"{nth}-killed.db"
-            for suffix in ("", "-wal"):
-                shutil.copyfile(f"{path}{suffix}", f"{kept}{suffix}")
+            killed = copy_killed(path)
             later, none = await publish_many(hand, 20)
 
         assert not none
         assert len(later) == 20
-        assert check_store(kept) == stored
+        assert check_store(killed) == stored
         assert not stored & missing
         assert check_store(path) == stored | later
-    assert met > 3
+    assert met > 1
 
 
 async def test_full_disk_refuses_publishes_and_keeps_commits(
@@ -169,11 +178,10 @@ async def test_full_disk_that_takes_a_small_write_refuses_for_sure(
         vfs.arm(Fault("sync", error=apsw.FullError))
         with refused(Code.STORE_FULL):
             await hand.store.publish(hand.publish(hand.new_inbox("tg:1", 2)))
-        for suffix in ("", "-wal"):
-            shutil.copyfile(f"{path}{suffix}", tmp_path / f"killed.db{suffix}")
+        killed = copy_killed(path)
 
     assert vfs.met == 1
-    assert check_store(tmp_path / "killed.db") == {"in:telegram:tg:1:1"}
+    assert check_store(killed) == {"in:telegram:tg:1:1"}
 
 
 async def test_closing_over_a_full_disk_is_bounded_and_not_clean(

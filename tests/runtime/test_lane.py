@@ -1,0 +1,168 @@
+"""Lanes, one rule at a time; `tests/properties/test_lanes_and_tokens.py` mixes them."""
+
+from __future__ import annotations
+
+import attrs
+
+from shardline.runtime.lane import Lane, Lanes
+
+
+@attrs.define(eq=False)
+class Row:
+    """A row in memory."""
+
+    key: str
+    seq: int
+    holds_token: bool = False
+
+
+class Disk:
+    """Open rows by conversation."""
+
+    def __init__(self, **seqs: list[int]) -> None:
+        self.seqs = seqs
+
+    def next_key(self, after: str) -> str | None:
+        """The first conversation after `after` with open rows."""
+        return min((key for key, seqs in self.seqs.items() if seqs and key > after), default=None)
+
+    def rows(self, key: str, after_seq: int, limit: int) -> list[Row]:
+        """Its open rows in order."""
+        return [Row(key, seq) for seq in sorted(self.seqs.get(key, [])) if seq > after_seq][:limit]
+
+
+def _lanes(disk: Disk, *, window_rows: int = 100, page_rows: int = 2, warm_lanes: int = 1) -> Lanes[Row]:
+    return Lanes(disk, window_rows=window_rows, page_rows=page_rows, warm_lanes=warm_lanes)
+
+
+def _scanned(disk: Disk, *, page_rows: int = 2) -> Lanes[Row]:
+    lanes = _lanes(disk, page_rows=page_rows)
+    lanes.refill()
+    return lanes
+
+
+def _work_off(lanes: Lanes[Row], lane: Lane[Row]) -> int:
+    """Handle the head to its end; its seq."""
+    row = lanes.take(lane)
+    lanes.release(row)
+    lanes.settle(lane)
+    return row.seq
+
+
+def _seqs(lane: Lane[Row] | None) -> list[int]:
+    assert lane is not None
+    return [row.seq for row in lane.queue]
+
+
+def test_a_lane_holds_one_page_and_remembers_that_there_is_more() -> None:
+    lanes = _lanes(Disk(a=[1, 2, 3, 4, 5], b=[6]))
+    lanes.refill()
+    a, b = lanes.find("a"), lanes.find("b")
+
+    assert _seqs(a) == [1, 2]
+    assert _seqs(b) == [6]
+    assert not lanes.knows_all("a")
+    assert lanes.knows_all("b")
+
+
+def test_a_fresh_row_never_overtakes_what_is_on_disk() -> None:
+    disk = Disk(a=[1, 2, 3])
+    lanes = _scanned(disk)
+    disk.seqs["a"].append(9)
+
+    assert lanes.arrive("a", Row("a", 9)) is None
+    a = lanes.find("a")
+    assert a is not None
+    handled: list[int] = []
+    while a.queue:
+        handled.append(_work_off(lanes, a))
+        disk.seqs["a"].remove(handled[-1])
+        lanes.refill()
+    assert handled == [1, 2, 3, 9]
+    assert lanes.is_quiet
+
+
+def test_a_row_that_a_page_has_brought_is_not_taken_twice() -> None:
+    lanes = _scanned(Disk(a=[1]))
+
+    assert lanes.arrive("a", Row("a", 1)) is None
+    assert _seqs(lanes.find("a")) == [1]
+
+
+def test_before_the_scan_has_passed_nothing_is_pushed() -> None:
+    disk = Disk(b=[1, 2])
+    lanes = _lanes(disk)
+
+    assert not lanes.knows_all("b")
+    assert lanes.arrive("b", Row("b", 2, holds_token=True)) is None
+    lanes.refill()
+    assert _seqs(lanes.find("b")) == [1, 2]
+
+
+def test_a_full_window_leaves_the_rest_on_disk_and_comes_back_for_it() -> None:
+    disk = Disk(a=[1], b=[2])
+    lanes = _lanes(disk, window_rows=1)
+    lanes.refill()
+    a = lanes.find("a")
+    assert a is not None
+    assert lanes.find("b") is None
+
+    disk.seqs["a"].remove(_work_off(lanes, a))
+    lanes.refill()
+    assert _seqs(lanes.find("b")) == [2]
+
+
+def test_back_off_holds_the_head_alone_and_reads_the_others_again() -> None:
+    disk = Disk(a=[1, 2, 3])
+    lanes = _scanned(disk, page_rows=8)
+    a = lanes.find("a")
+    assert a is not None
+    head = lanes.take(a)
+    lanes.release(head)
+    dropped = lanes.back_off(a, head, 500)
+
+    assert [row.seq for row in dropped] == [2, 3]
+    assert _seqs(a) == [1]
+    assert not a.is_ready
+    assert lanes.held_rows == 0
+    lanes.wake(a)
+    handled: list[int] = []
+    while a.queue:
+        handled.append(_work_off(lanes, a))
+        disk.seqs["a"].remove(handled[-1])
+        lanes.refill()
+    assert handled == [1, 2, 3]
+
+
+def test_a_warm_lane_that_gets_a_row_unannounced_is_not_evicted() -> None:
+    lanes = _scanned(Disk())
+    lanes.settle(lanes.open("a"))
+    a = lanes.arrive("a", Row("a", 1))
+    lanes.settle(lanes.open("b"))
+    lanes.settle(lanes.open("c"))
+
+    assert lanes.find("a") is a
+    assert not lanes.is_quiet
+
+
+def test_a_lane_fed_by_the_scan_is_not_read_again_after_its_eviction() -> None:
+    """Two objects for one conversation would run two of its messages at once."""
+    disk = Disk()
+    lanes = _lanes(disk, window_rows=1)
+    lanes.refill()
+    b = lanes.open("b")
+    b.arriving = 1
+    disk.seqs["a"] = [1]
+    lanes.restart_scan()
+    lanes.restart_scan()
+    (first,) = lanes.refill()
+    disk.seqs["a"].remove(_work_off(lanes, first))
+    b.arriving = 0
+    lanes.settle(b)
+    assert lanes.find("a") is None
+    disk.seqs["a"].append(2)
+    lanes.arrive("a", Row("a", 2, holds_token=True))
+    fed = lanes.refill()
+
+    assert [(lane.key, _seqs(lane)) for lane in fed] == [("a", [2])]
+    assert fed[0] is lanes.find("a")

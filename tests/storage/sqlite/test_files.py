@@ -1,0 +1,74 @@
+"""Files are private and regular, whatever the umask and whoever was there before."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from shardline.actors.errors import Code
+from shardline.storage.sqlite import open_sqlite
+from tests.kits.stores import running
+from tests.kits.words import refused
+
+
+@pytest.fixture(params=[0o000, 0o022, 0o277])
+def umask(request: pytest.FixtureRequest) -> Generator[None]:
+    before = os.umask(request.param)
+    yield
+    os.umask(before)
+
+
+def modes_in(folder: Path) -> dict[str, int]:
+    return {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+
+
+@pytest.mark.usefixtures("umask")
+async def test_files_have_mode_0600(tmp_path: Path) -> None:
+    async with running(open_sqlite(tmp_path / "bot.db")) as hand:
+        await hand.accept("tg:1", 1)
+        modes = modes_in(tmp_path)
+
+    assert modes == dict.fromkeys(["bot.db", "bot.db-wal", "bot.db-shm", "bot.db.lock"], 0o600)
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal", "-shm", "-journal", ".lock"])
+@pytest.mark.parametrize("dangling", [True, False])
+async def test_symbolic_link_is_refused(tmp_path: Path, suffix: str, dangling: bool) -> None:
+    path = tmp_path / "bot.db"
+    target = tmp_path / "elsewhere"
+    if not dangling:
+        target.write_bytes(b"precious")
+    path.with_name(path.name + suffix).symlink_to(target)
+    with refused(Code.UNSAFE_FILESYSTEM):
+        open_sqlite(path)
+
+    assert target.exists() is not dangling
+    assert dangling or target.read_bytes() == b"precious"
+
+
+@pytest.mark.parametrize("suffix", ["", ".lock"])
+async def test_folder_and_pipe_are_refused(tmp_path: Path, suffix: str) -> None:
+    folder = tmp_path / "folder.db"
+    folder.with_name(folder.name + suffix).mkdir()
+    pipe = tmp_path / "pipe.db"
+    os.mkfifo(pipe.with_name(pipe.name + suffix))
+    for path in (folder, pipe):
+        with refused(Code.UNSAFE_FILESYSTEM):
+            open_sqlite(path)
+
+
+async def test_missing_folder_is_a_typed_error(tmp_path: Path) -> None:
+    with refused(Code.STORE_IO):
+        open_sqlite(tmp_path / "nowhere" / "bot.db")
+
+
+async def test_clean_end_leaves_one_file_and_its_lock(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        async with running(open_sqlite(tmp_path / "bot.db")) as hand:
+            await hand.enqueue("tg:1", name)
+
+    assert sorted(modes_in(tmp_path)) == ["bot.db", "bot.db.lock"]
