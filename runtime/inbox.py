@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import attrs
 import trio
 
 from ..actors.errors import BusError, Code
@@ -12,8 +11,7 @@ from ..actors.keys import shard_of
 from ..actors.message import BusMessage
 from ..storage.commands import Claim, Duplicate, Fact, NewInbox, Outcome, Publish, Refused, Stored
 from ..storage.records import InboxRecord, InboxStatus
-from .inbox_rules import Claim as ClaimEvent
-from .inbox_rules import next_inbox_record
+from .inbox_rules import accepted
 from .shard_messages import Accepted
 from .topic_handler import is_in_turn
 from .turn import QueuedRow
@@ -133,11 +131,8 @@ class _Accept:
         row, shard = self._row, self._shard
         record = row.record
         if isinstance(outcome, Stored):
-            record = attrs.evolve(record, seq=outcome.seq, offset=outcome.offset)
-            if outcome.claimed:
-                claim = ClaimEvent(self._instance)
-                record = next_inbox_record(record, claim, now_us=record.accepted_at_us, claim=None)
-            row.record = record
+            epoch = self._instance if outcome.claimed else None
+            row.record = record = accepted(record, seq=outcome.seq, offset=outcome.offset, epoch=epoch)
         if record.status is not InboxStatus.PARKED:
             shard.tell_accepted(Accepted(row, shard.epoch, self.with_claim, outcome))
         self._outcome = outcome

@@ -202,6 +202,33 @@ def inbox_move(record: InboxRecord, event: InboxEvent, *, now_us: int, claim: in
             return InboxMove(record, after, _WORDS[type(event)], str(event.code))
 
 
+def accepted(record: InboxRecord, *, seq: int, offset: int, epoch: int | None) -> InboxRecord:
+    """A new row with the place that the journal gave it; with an epoch its claim rode along.
+
+    Args:
+        record: As handed over: queued, parked or refused, claim 0.
+        seq: Its place in its shard.
+        offset: Its place in (topic, partition).
+        epoch: Number of the instance whose claim rode along; None without one.
+    """
+    claimed = epoch is not None
+    return InboxRecord(
+        id=record.id,
+        shard=record.shard,
+        seq=seq,
+        topic=record.topic,
+        partition=record.partition,
+        offset=offset,
+        channel=record.channel,
+        conversation_key=record.conversation_key,
+        status=InboxStatus.RUNNING if claimed else record.status,
+        claim=1 if claimed else 0,
+        epoch=epoch or 0,
+        accepted_at_us=record.accepted_at_us,
+        started_at_us=record.accepted_at_us if claimed else None,
+    )
+
+
 def _may_start(record: InboxRecord, event: Claim, now_us: int) -> bool:
     return event.waited or record.next_at_us is None or record.next_at_us <= now_us
 

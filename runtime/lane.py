@@ -121,7 +121,7 @@ class Lanes(Generic[Row]):
         window_rows: int,
         lane_tokens: int = 1,
         page_rows: int = 8,
-        warm_lanes: int = 64,
+        warm_lanes: int = 256,
     ) -> None:
         self._backlog = backlog
         self._window = window_rows

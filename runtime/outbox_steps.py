@@ -58,6 +58,25 @@ def started(record: OutboxRecord, event: Start | Resend, now_us: int) -> OutboxR
     raise invalid_transition(record.id, status=record.state, event=event_word(event), reason=reason)
 
 
+def placed(record: OutboxRecord, seq: int) -> OutboxRecord:
+    """A new row, ready or flying, with the place that the journal gave it."""
+    return OutboxRecord(
+        id=record.id,
+        shard=record.shard,
+        seq=seq,
+        channel=record.channel,
+        idempotency_key=record.idempotency_key,
+        part=record.part,
+        conversation_key=record.conversation_key,
+        in_flight=record.in_flight,
+        claim=record.claim,
+        attempts=record.attempts,
+        created_at_us=record.created_at_us,
+        updated_at_us=record.updated_at_us,
+        last_attempt_at_us=record.last_attempt_at_us,
+    )
+
+
 def landed(
     record: OutboxRecord, event: Sent | Failed | Uncertain | Defer | Release | FoundAtStart, now_us: int
 ) -> OutboxRecord:

@@ -146,8 +146,10 @@ class WorkerPool(Generic[J]):
             self._workers += 1
             self._nursery.start_soon(self._worker)
 
-    async def _next_job(self) -> J:
+    async def _next_job(self, scope: trio.CancelScope) -> J:
         while not self._ready:
+            # Left as it was between jobs of a burst: moving a deadline is dear.
+            scope.deadline = math.inf
             task = trio.lowlevel.current_task()
             self._parked.append(task)
 
@@ -172,7 +174,7 @@ class WorkerPool(Generic[J]):
                 with trio.CancelScope() as scope:
                     for _ in range(_CHECKPOINT_EVERY):
                         job = None
-                        job = await self._next_job()
+                        job = await self._next_job(scope)
                         self._running[job] = scope
                         error = None
                         scope.deadline = trio.current_time() + job.timeout_s
@@ -187,7 +189,6 @@ class WorkerPool(Generic[J]):
                             raise
                         if scope.cancel_called:
                             break
-                        scope.deadline = math.inf
                         self._end(job, error)
                         job = None
                 outside = False

@@ -195,7 +195,9 @@ class ShardActor(Actor[ShardMessage]):
                 self.desk.requeue(message)
             case MoveSend():
                 self.desk.move_send(message)
-        self.flush_soon() if not isinstance(message, Flush) else self._services.activity.changed()
+        if not self._flush_told and (self.inbox.wants_flush or self.outbox.wants_flush):
+            self.flush_soon()
+        self._services.activity.changed()
 
     async def on_stop(self) -> None:
         """Bring what is under way to an end on disk: claims go back, nothing is counted as a crash."""

@@ -100,6 +100,11 @@ class ShardInbox:
 
     # --- claiming --------------------------------------------------------------------------------------------
 
+    @property
+    def wants_flush(self) -> bool:
+        """Whether the store has rows that the window has room for."""
+        return self.lanes.can_refill(scan=self._services.gate.is_open) and not self._services.draining
+
     def refill(self) -> None:
         """Read what the window has room for; lanes that the gate held back look again once it is open."""
         if self._services.draining:
@@ -110,11 +115,8 @@ class ShardInbox:
             for lane in blocked:
                 lane.waiting = False
                 self._look(lane)
-        scan = self._services.gate.is_open
-        for lane in self.lanes.refill(scan=scan):
+        for lane in self.lanes.refill(scan=self._services.gate.is_open):
             self._look(lane)
-        if self.lanes.can_refill(scan=scan):
-            self._shard.flush_soon()
 
     def claims(self, now_us: int) -> list[InboxMove]:
         """The claims to commit now; `claimed` goes on with them."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-import attrs
-
 from ..storage.commands import Commit, Committed, NewOutbox, OutboxMove, Stored
 from ..storage.records import OnUncertain, OutboxRecord, OutboxState
 from .backlog import OutboxBacklog
@@ -25,6 +23,7 @@ from .outbox_rules import (
     next_outbox_record,
     outbox_move,
 )
+from .outbox_steps import placed
 from .retry import rest_us
 from .send import PendingRow, Send
 from .send_outcome import lets_next_go, outcome_moves, retry_wait_us
@@ -67,9 +66,8 @@ class ShardOutbox:
         for row in own:
             lane, rides = self._announce(row.record)
             if rides:
-                row = attrs.evolve(
-                    row, record=next_outbox_record(row.record, Start(), now_us=now_us, claim=None)
-                )
+                record = next_outbox_record(row.record, Start(), now_us=now_us, claim=None)
+                row = NewOutbox(record=record, content=row.content)
             rows.append((lane, PendingRow(row.record, row.content), rides))
             started.append(row)
         return Planned(tuple(started), tuple(emits), tuple(rows))
@@ -79,7 +77,7 @@ class ShardOutbox:
         for (lane, row, rides), outcome in zip(planned.rows, committed.outbox, strict=True):
             lane.arriving -= 1
             if isinstance(outcome, Stored):
-                row.record = attrs.evolve(row.record, seq=outcome.seq)
+                row.record = placed(row.record, outcome.seq)
                 if rides:
                     lane.last_seq = outcome.seq
                     self._start(lane, row)
@@ -109,6 +107,11 @@ class ShardOutbox:
 
     # --- starting --------------------------------------------------------------------------------------------
 
+    @property
+    def wants_flush(self) -> bool:
+        """Whether the store has rows that the window has room for."""
+        return self.lanes.can_refill() and not self._services.draining
+
     def refill(self) -> None:
         """Read what the window has room for."""
         if self._services.draining:
@@ -118,8 +121,6 @@ class ShardOutbox:
             return
         for lane in self.lanes.refill():
             self._look(lane)
-        if self.lanes.can_refill():
-            self._shard.flush_soon()
 
     def starts(self, now_us: int) -> list[OutboxMove]:
         """The starts to commit now; `started` goes on with them."""
@@ -176,27 +177,33 @@ class ShardOutbox:
         record, services = send.row.record, self._services
         now_us, unit = services.clock.wall_us(), services.random.random()
         moves = outcome_moves(record, message.outcome, send.policy, now_us=now_us, unit=unit)
-        log = self._services.log.bind(
-            outbox_id=record.id,
-            channel=record.channel,
-            conversation_key=record.conversation_key,
-            claim=record.claim,
-        )
         after = moves[-1].after
+        if after.state is OutboxState.SENT:
+            services.count("sent")
+        else:
+            self._report(after, moves[-1].code)
+        self._end(send, moves)
+
+    def _report(self, after: OutboxRecord, code: str | None) -> None:
+        """Log and count a send that did not simply succeed."""
+        log = self._services.log.bind(
+            outbox_id=after.id,
+            channel=after.channel,
+            conversation_key=after.conversation_key,
+            claim=after.claim,
+            bus_error_code=code,
+        )
         match after.state:
             case OutboxState.DEAD:
                 self._services.count("dead")
-                log.error("send.died", bus_error_code=moves[-1].code)
+                log.error("send.died")
             case OutboxState.FAILED:
                 self._services.count("retried")
-                log.warning("send.failed", bus_error_code=moves[-1].code, wait_us=after.wait_us)
+                log.warning("send.failed", wait_us=after.wait_us)
             case OutboxState.UNCERTAIN:
-                log.warning("send.became_uncertain", bus_error_code=moves[-1].code)
-            case OutboxState.SENT:
-                self._services.count("sent")
+                log.warning("send.became_uncertain")
             case _:
-                pass
-        self._end(send, moves)
+                log.debug("send.released")
 
     def looked_up(self, message: LookedUp) -> None:
         """A look-up of an uncertain send has ended."""

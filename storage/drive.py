@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVarTuple, Unpack
 
 import trio
 
@@ -18,6 +19,9 @@ CLOSE_LIMIT_S: Final = 10.0
 """How long a stopping drive goes on offering what a full or busy store does not take."""
 
 _PASS_LIMIT_S: Final = 0.002
+
+
+Args = TypeVarTuple("Args")
 
 
 class Drive(Protocol):
@@ -141,7 +145,6 @@ class ThreadDrive:
         self._abandoned = False
         self._ended = trio.Event()
         self._error: BaseException | None = None
-        self._token: trio.lowlevel.TrioToken | None = None
 
     def put(self, entry: Entry) -> None:
         """See `Drive`."""
@@ -163,6 +166,7 @@ class ThreadDrive:
             self._stop()
             with trio.CancelScope(shield=True):
                 await self._ended.wait()
+            thread.join()
             if self._error is None:
                 raise
         thread.join()
@@ -217,11 +221,9 @@ class ThreadDrive:
         except BaseException as reason:
             error = reason
         if not self._abandoned:
-            try:
-                token.run_sync_soon(self._end, error)
+            with contextlib.suppress(trio.RunFinishedError):
+                _call_soon(token, self._end, error)
                 return
-            except trio.RunFinishedError:
-                pass
         self._orphaned()
 
     def _write_until_stopped(self, token: trio.lowlevel.TrioToken) -> None:
@@ -233,7 +235,7 @@ class ThreadDrive:
             time.sleep(writer.wait_s)
             self._write(token, [])
         if writer.held:
-            token.run_sync_soon(self._tell, token, writer.refuse(), 0)
+            _call_soon(token, self._tell, token, writer.refuse(), 0)
 
     def _gather(self, wait_s: float) -> list[Entry]:
         """Everything that waits, at least one entry; with a `wait_s` all that comes meanwhile."""
@@ -261,7 +263,7 @@ class ThreadDrive:
         if not delivery.settled:
             return
         self._commits = commit = self._commits + 1
-        token.run_sync_soon(self._tell, token, delivery, commit)
+        _call_soon(token, self._tell, token, delivery, commit)
         if self._passes:
             self._await_pass(commit)
 
@@ -272,3 +274,16 @@ class ThreadDrive:
                 pass
         except Empty:
             pass
+
+
+def _call_soon(token: trio.lowlevel.TrioToken, call: Callable[[Unpack[Args]], object], *args: *Args) -> None:
+    """Have the trio thread call something.
+
+    Raises:
+        trio.RunFinishedError: the run is gone.
+    """
+    try:
+        token.run_sync_soon(call, *args)
+    except OSError as error:
+        # trio crashed: it closed its wake-up socket and did not say that it had ended.
+        raise trio.RunFinishedError from error

@@ -12,6 +12,9 @@ from .database import FileSource, close_connection
 from .faults import store_error
 from .settings import CHECKPOINT_PAGES, MAX_LOG_PAGES
 
+_BUSY_TIMEOUT_MS: Final = 200
+"""Emptying the log holds the writer up while it waits for readers."""
+
 _log: Final[structlog.typing.FilteringBoundLogger] = structlog.get_logger()
 
 
@@ -28,9 +31,11 @@ class Checkpointer:
         self.log_pages = 0
         self.runs = 0
         self.busy = 0
+        self._empty_at = MAX_LOG_PAGES
         self._kick = threading.Event()
         self._stopping = False
         self._connection = source.connect_checkpointer()
+        self._connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
         self._thread = threading.Thread(target=self._run, name="shardline-checkpoint", daemon=True)
         self._thread.start()
         source.on_log = self._note
@@ -53,16 +58,20 @@ class Checkpointer:
             self._kick.clear()
             if self._stopping:
                 return
-            self._checkpoint()
+            self.checkpoint()
 
-    def _checkpoint(self) -> None:
-        # Passive copies what it can and blocks nobody. Past the cap a reader has held it up for long: then the log is
-        # emptied even if the writer waits meanwhile.
-        over = self.log_pages >= MAX_LOG_PAGES
-        mode = apsw.SQLITE_CHECKPOINT_TRUNCATE if over else apsw.SQLITE_CHECKPOINT_PASSIVE
+    def checkpoint(self) -> None:
+        """Copy what can be copied now; on the thread."""
         self.runs += 1
         try:
-            pages, copied = self._connection.wal_checkpoint(mode=mode)
+            # Copies what it can and blocks nobody.
+            pages, copied = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            if self.log_pages >= self._empty_at and copied == pages:
+                # Writes without a pause kept the log from being begun anew: empty it. The writer waits meanwhile, for
+                # the little that is left to copy and for readers; so a reader that stays is not waited for often.
+                self._empty_at = self.log_pages + CHECKPOINT_PAGES
+                self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+                self._empty_at = MAX_LOG_PAGES
         except apsw.BusyError:
             self.busy += 1
         except apsw.Error as error:

@@ -60,7 +60,7 @@ class Planner:
         linker: The writer's own.
     """
 
-    __slots__ = ("_atomic", "_instance", "_known", "_link", "_void", "numbers", "plan")
+    __slots__ = ("_atomic", "_instance", "_known", "_link", "numbers", "plan")
 
     def __init__(
         self, numbers: Numbers, *, instance: int, atomic: bool, known: Known, linker: Linker
@@ -71,8 +71,6 @@ class Planner:
         self._atomic = atomic
         self._known = known
         self._link = linker.link
-        # Ids of rows that a claim may name and that are not in the store: their accepts proved duplicates.
-        self._void: set[int] = known.missing
 
     def add(self, part: Part) -> Outcome:
         """Plan one part.
@@ -115,7 +113,7 @@ class Planner:
         tails: list[tuple[int, int]] = []
         dropped: list[int] = []
         for move in part.inbox:
-            if move.event == "claim" and move.after.id in self._void:
+            if move.event == "claim" and move.after.id in self._known.missing:
                 dropped.append(move.after.id)
             else:
                 self._move_inbox(move, shard, at_us, tails)
@@ -145,7 +143,6 @@ class Planner:
         message = new.message
         first = self._known.inbox.get(key)
         if first is not None:
-            self._void.add(record.id)
             return Duplicate(*first[:3], is_other_message(first[3], message))
         numbers = self.numbers
         offset = numbers.take_offset((record.topic, record.partition))

@@ -144,6 +144,12 @@ def test_the_record_has_full_names_and_no_empty_fields() -> None:
     }
 
 
+def test_the_event_record_has_no_empty_fields() -> None:
+    data = pack_event(Event(id="1", ts_us=0, topic="a", payload=[1]))
+
+    assert msgpack.unpackb(data) == {"id": "1", "ts_us": 0, "topic": "a", "payload": b"\x91\x01"}
+
+
 def test_an_old_record_is_read_for_ever() -> None:
     """Version 1 as it was first written; a change that breaks this needs version 2."""
     data = bytes.fromhex(

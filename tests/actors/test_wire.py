@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 
 from shardline.actors.errors import BusError, Code
-from shardline.actors.extensions import Attachment, Entity, Extensions, Kind
+from shardline.actors.extensions import EMPTY, Attachment, Entity, Extensions, Kind
 from shardline.actors.message import BusMessage
 from shardline.actors.strict_json import dumps, loads
 from shardline.actors.wire import message_from_wire, message_to_wire
@@ -91,6 +91,10 @@ def test_nothing_empty_is_written() -> None:
 
 def test_a_message_may_start_its_own_correlation() -> None:
     assert message_from_wire(changed(correlation_id=...)).correlation_id == MESSAGE_ID
+
+
+def test_empty_extensions_cost_no_object() -> None:
+    assert message_from_wire(changed(extensions={})).extensions is EMPTY
 
 
 @pytest.mark.parametrize("name", ["channel", "participant_key", "extensions"])

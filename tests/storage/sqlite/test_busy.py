@@ -102,10 +102,7 @@ async def test_every_transaction_that_writes_begins_immediate(tmp_path: Path) ->
     statements: list[str] = []
 
     def trace(cursor: apsw.Cursor, sql: str, bindings: object) -> bool:
-        statements.append(
-            sql.split(maxsplit=1)[0].upper()
-            + (" " + sql.split()[1].upper() if sql.startswith("BEGIN") else "")
-        )
+        statements.append(" ".join(sql.split()[:2]).upper())
         return True
 
     def hook(connection: apsw.Connection) -> None:
@@ -126,13 +123,14 @@ async def test_every_transaction_that_writes_begins_immediate(tmp_path: Path) ->
     inside = False
     writes = 0
     for statement in statements:
-        if statement.startswith("BEGIN"):
+        first = statement.split()[0]
+        if first == "BEGIN":
             assert statement == "BEGIN IMMEDIATE"
             assert not inside
             inside = True
-        elif statement == "COMMIT" or statement == "ROLLBACK":
+        elif statement in {"COMMIT", "ROLLBACK"}:
             inside = False
-        elif statement in {"INSERT", "UPDATE", "DELETE", "CREATE"}:
+        elif first in {"INSERT", "UPDATE", "DELETE", "CREATE"}:
             assert inside, statement
             writes += 1
     assert writes > 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -30,6 +31,10 @@ async def make_store(path: Path) -> None:
     async with running(open_sqlite(path)) as hand:
         for number in range(30):
             await hand.accept("tg:1", number)
+
+
+def backups(folder: Path) -> list[Path]:
+    return list(folder.glob("*.backup"))
 
 
 def execute(path: Path, statement: str) -> None:
@@ -138,7 +143,7 @@ async def test_older_file_is_copied_then_migrated(tmp_path: Path) -> None:
     opened.source.discard(opened.connection)
     opened.lock.release()
 
-    (copy,) = tmp_path.glob("*.backup")
+    (copy,) = backups(tmp_path)
     assert opened.info.schema == 2
     assert read(path, "SELECT id FROM extra") == [(7,)]
     assert read(path, "SELECT schema FROM store_meta") == [(2,)]
@@ -178,9 +183,14 @@ trio.run(main)
 """
 
 
+def run_killed(path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False, timeout=30)
+    assert done.returncode == -signal.SIGKILL
+
+
 async def test_store_of_a_killed_process_is_opened_and_not_called_clean(tmp_path: Path) -> None:
     path = tmp_path / "bot.db"
-    await run_killed(path)
+    run_killed(path)
     assert path.with_name("bot.db-wal").stat().st_size
     async with running(open_sqlite(path)) as hand:
         assert not hand.store.info.clean
@@ -188,8 +198,3 @@ async def test_store_of_a_killed_process_is_opened_and_not_called_clean(tmp_path
         assert isinstance(await hand.store.publish(hand.publish(hand.new_inbox("tg:1", 2))), Stored)
     async with running(open_sqlite(path)) as hand:
         assert hand.store.info.clean
-
-
-async def run_killed(path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False, timeout=30)
-    assert done.returncode == -9
