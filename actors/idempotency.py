@@ -9,7 +9,6 @@ from .names import canonical
 __all__ = ["manual_contact_key", "message_envelope_key", "proactive_share_key", "turn_key"]
 
 _UNREADABLE = re.compile(r"[^A-Za-z0-9._-]+")
-_READABLE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MAX_PART_CHARS = 48
 
 
@@ -58,12 +57,11 @@ def turn_key(
     Returns:
         `<inbound_id>.<generation>.<verb>.<name>.<hash>`, the hash of 16 hex digits over all six.
     """
-    shown = name if _READABLE.fullmatch(name) is not None else _shown(name)
     turn = f"{inbound_id}.{generation}.{verb}."
     # The length keeps the user's word apart from what follows it.
     raw = f"{store_uuid}\n{turn}{len(name)}.{name}\n{conversation_key}"
     digest = blake2b(raw.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-    return f"{turn}{shown}.{digest}"
+    return f"{turn}{_shown(name)}.{digest}"
 
 
 def _key(kind: str, *parts: str) -> str:

@@ -10,9 +10,6 @@ __all__ = [
     "canonical",
     "check_name",
     "check_topic",
-    "dlq_topic",
-    "has_outer_space",
-    "is_dlq_topic",
     "shown",
 ]
 
@@ -32,11 +29,6 @@ _TOPIC = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+){0,7}")
 _NAME = re.compile(r"(?!.*(?:__|\.\.))[a-z0-9][a-z0-9_.-]{0,63}")
 
 
-def has_outer_space(value: str) -> bool:
-    """Whether a non-empty string starts or ends with Unicode White_Space."""
-    return value[0] in _SPACES or value[-1] in _SPACES
-
-
 def canonical(value: str, what: str) -> str:
     """Check an id, key or name: text, not empty, no outer white space, valid Unicode.
 
@@ -52,7 +44,7 @@ def canonical(value: str, what: str) -> str:
         raise BusError(Code.INVALID_MESSAGE, f"{what} must be text, not {type(value).__name__}", field=what)
     if not value:
         raise BusError(Code.INVALID_MESSAGE, f"{what} is empty", field=what)
-    if has_outer_space(value):
+    if value[0] in _SPACES or value[-1] in _SPACES:
         raise BusError(Code.INVALID_MESSAGE, f"{what} starts or ends with white space", field=what)
     if not value.isascii():
         _check_encodable(value, what)
@@ -104,22 +96,6 @@ def check_name(name: str, what: str) -> str:
             field=what,
         )
     return name
-
-
-def is_dlq_topic(topic: str) -> bool:
-    """Whether a topic holds the dead letters of another."""
-    return topic.endswith(DLQ_SUFFIX)
-
-
-def dlq_topic(topic: str) -> str:
-    """Name the dead-letter topic of a topic.
-
-    Raises:
-        BusError: INVALID_TOPIC, `topic` is one already: nothing is dead-lettered out of it.
-    """
-    if is_dlq_topic(topic):
-        raise BusError(Code.INVALID_TOPIC, f"topic {topic!r} is a dead-letter topic already", topic=topic)
-    return topic + DLQ_SUFFIX
 
 
 def shown(value: object) -> str:

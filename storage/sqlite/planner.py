@@ -266,8 +266,20 @@ class Planner:
     def _emit(self, part: Commit) -> tuple[Stored | Duplicate, ...]:
         if self._atomic:
             return tuple(self._new_row(emit.row, part.at_us, False, emit.number) for emit in part.emits)
-        self.plan.emits.extend(pack_emit(emit, part.at_us) for emit in part.emits)
+        for emit in part.emits:
+            self._reserve_id(emit.row)
+            self.plan.emits.append(pack_emit(emit, part.at_us))
         return ()
+
+    def _reserve_id(self, row: NewRow) -> None:
+        """A waiting emit keeps its row's id: no accept of a later opening may take it."""
+        numbers = self.numbers
+        if isinstance(row, NewInbox):
+            numbers.next_inbox_id = max(numbers.next_inbox_id, row.record.id + 1)
+        elif isinstance(row, NewOutbox):
+            numbers.next_outbox_id = max(numbers.next_outbox_id, row.record.id + 1)
+        else:
+            numbers.next_event_id = max(numbers.next_event_id, row.id + 1)
 
     def _move_inbox(self, move: InboxMove, shard: int, at_us: int, tails: list[tuple[int, int]]) -> None:
         before = move.before

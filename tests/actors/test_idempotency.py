@@ -128,4 +128,4 @@ def test_every_part_of_a_turn_key_counts() -> None:
 def test_turn_keys_are_canonical_and_bounded(name: str) -> None:
     key = reply_key(name=name)
 
-    assert re.fullmatch(r"7\.0\.reply\.[A-Za-z0-9._-]{1,64}\.[0-9a-f]{16}", key)
+    assert re.fullmatch(r"7\.0\.reply\.[A-Za-z0-9._-]{1,48}\.[0-9a-f]{16}", key)

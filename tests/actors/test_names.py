@@ -6,8 +6,6 @@ from shardline.actors.names import (
     canonical,
     check_name,
     check_topic,
-    dlq_topic,
-    is_dlq_topic,
     shown,
 )
 from tests.kits.words import refused
@@ -92,14 +90,6 @@ def test_system_topics_are_for_the_runtime() -> None:
     assert check_topic("system.metrics", allow_system=True) == "system.metrics"
     with refused(Code.INVALID_TOPIC):
         check_topic("system..metrics", allow_system=True)
-
-
-def test_dead_letter_topics() -> None:
-    assert dlq_topic("order.shipped") == "order.shipped.DLQ"
-    assert is_dlq_topic("order.shipped.DLQ")
-    assert not is_dlq_topic("order.dlq")
-    with refused(Code.INVALID_TOPIC):
-        dlq_topic("order.shipped.DLQ")
 
 
 @pytest.mark.parametrize("name", ["a", "0", "billing", "a_b.c-d", "a" * 64, "v1."])

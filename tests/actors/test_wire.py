@@ -106,7 +106,7 @@ def test_optional_keys_may_be_missing(name: str) -> None:
     "name", ["id", "direction", "topic", "conversation_key", "payload_base64", "created_at"]
 )
 def test_required_keys(name: str) -> None:
-    with refused(Code.INVALID_MESSAGE, name):
+    with refused(Code.INVALID_MESSAGE, f"{name} is missing"):
         message_from_wire(changed(**{name: ...}))
 
 

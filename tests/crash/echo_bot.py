@@ -1,7 +1,8 @@
-"""A bot in a process of its own, for tests that kill it: `python echo_bot.py FOLDER POINT [MESSAGES]`.
+"""A bot in a process of its own, for tests that kill it: `python echo_bot.py FOLDER POINT EMITS`.
 
 Reads `inbox.jsonl` (one {"key", "id", "text"} a line), sends into `sink.jsonl`, and dies at the fail point if one is
-named. Conversation `dead` fails for good, `retry` fails once; `emit` publishes to `other`.
+named (`-`: none). The text `dead` fails for good until it is requeued, `retry` fails once, `emit` publishes to four
+other conversations. When all is done it requeues what is dead, waits again and prints the totals.
 """
 
 from __future__ import annotations
@@ -14,9 +15,8 @@ import attrs
 import trio
 
 from shardline import BusMessage, Context, Permanent, RetryPolicy, Runtime, Topology
-from shardline.actors.clock import SystemClock
 from shardline.actors.errors import Code, Permanence
-from shardline.actors.failpoints import FailPoints
+from shardline.actors.failpoints import NO_FAILPOINTS, FailPoints
 from shardline.adapters.base import ChannelCaps, Edge, Inbound, NotSent, Outbound, SendOutcome, Sent
 from shardline.storage.sqlite import open_sqlite
 
@@ -60,7 +60,9 @@ class Lines:
         if out.text.endswith("refuse") and out.attempt == 1:
             return NotSent(Code.DELIVERY_PERMANENT, Permanence.TRANSIENT, text="once more")
         with (self.folder / "sink.jsonl").open("a") as sink:
-            sink.write(json.dumps({"key": out.conversation_key, "id": out.idempotency_key, "text": out.text}) + "\n")
+            sink.write(
+                json.dumps({"key": out.conversation_key, "id": out.idempotency_key, "text": out.text}) + "\n"
+            )
         return Sent(None)
 
     async def reconcile(self, out: Outbound) -> Sent | NotSent | None:
@@ -73,15 +75,12 @@ class Lines:
 
 
 async def main(folder: Path, point: str, emits: str) -> None:
-    failpoints = FailPoints.parse(point) if point != "-" else None
-    options = {} if failpoints is None else {"failpoints": failpoints}
     store = open_sqlite(
         folder / "bot.db",
         durability="normal",
         shard_count=4,
-        clock=SystemClock(),
         emits="relayed" if emits == "relayed" else "atomic",
-        **options,
+        failpoints=NO_FAILPOINTS if point == "-" else FailPoints.parse(point),
     )
     quick = RetryPolicy(max_retries=3, base_delay_s=0.05, jitter="none")
     async with Runtime.open(topology, store=store, adapters=[Lines(folder)], send_retry=quick) as runtime:

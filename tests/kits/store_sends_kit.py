@@ -20,7 +20,7 @@ from shardline.storage.commands import (
     Stored,
 )
 from shardline.storage.port import StoredState
-from shardline.storage.records import InboxStatus, OnUncertain, OutboundContent, OutboxState
+from shardline.storage.records import InboxStatus, OnUncertain, OutboundContent, OutboxState, OutboxStatus
 from tests.kits.store_rows import (
     AT_US,
     doubt_send,
@@ -134,6 +134,24 @@ class StoreSendsKit(StoreContract):
                     await hand.move(move)
 
             assert hand.outbox(ready.id) == sent.after
+
+    async def test_move_must_name_the_send_as_it_is(self, home: Home) -> None:
+        async with running(self.open(home)) as hand:
+            flying = await hand.enqueue("tg:1", "a", started=True)
+            for wrong in (
+                attrs.evolve(flying, claim=0),
+                attrs.evolve(flying, claim=2),
+                attrs.evolve(flying, status=OutboxStatus.FAILED),
+                attrs.evolve(flying, status=OutboxStatus.SENT),
+                attrs.evolve(flying, in_flight=False),
+                attrs.evolve(flying, generation=1),
+                attrs.evolve(flying, uncertain_since_us=AT_US),
+                attrs.evolve(flying, dead_at_us=AT_US),
+            ):
+                with refused(Code.STALE_CLAIM):
+                    await hand.move(finish_send(wrong))
+
+            assert hand.outbox(flying.id) == flying
 
     async def test_content_of_a_send_is_kept(self, home: Home) -> None:
         async with running(self.open(home)) as hand:

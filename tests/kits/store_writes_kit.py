@@ -184,6 +184,22 @@ class StoreWritesKit(StoreContract):
 
             assert hand.inbox(first.id) == second.after
 
+    async def test_move_must_name_the_row_as_it_is(self, home: Home) -> None:
+        async with running(self.open(home)) as hand:
+            record = await hand.accept("tg:1", 1, claim=True)
+            for wrong in (
+                attrs.evolve(record, claim=0),
+                attrs.evolve(record, claim=2),
+                attrs.evolve(record, status=InboxStatus.QUEUED),
+                attrs.evolve(record, status=InboxStatus.DONE),
+                attrs.evolve(record, generation=1),
+                attrs.evolve(record, id=record.id + 100),
+            ):
+                with refused(Code.STALE_CLAIM):
+                    await hand.move(finish_row(wrong))
+
+            assert hand.inbox(record.id) == record
+
     async def test_claim_may_ride_behind_its_accept(self, home: Home) -> None:
         async with running(self.open(home)) as hand:
             row = hand.new_inbox("tg:1", 1)

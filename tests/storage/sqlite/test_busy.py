@@ -86,6 +86,19 @@ async def test_publish_is_refused_as_not_stored_and_a_commit_is_kept(tmp_path: P
 
 
 @pytest.mark.usefixtures("short_busy_timeout")
+async def test_begin_is_tried_three_times(tmp_path: Path) -> None:
+    async with running(open_sqlite(tmp_path / "bot.db")) as hand:
+        outcomes: list[Outcome] = []
+        with held_by_another_process(tmp_path / "bot.db"):
+            hand.store.submit(hand.publish(hand.new_inbox("tg:1", 1)), outcomes.append)
+            await trio.sleep(0.3)
+            assert outcomes == []
+        await hand.accept("tg:1", 2)
+
+        assert [type(outcome) for outcome in outcomes] == [Stored]
+
+
+@pytest.mark.usefixtures("short_busy_timeout")
 async def test_opening_a_held_file_is_a_typed_error(tmp_path: Path) -> None:
     path = tmp_path / "bot.db"
     async with running(open_sqlite(path)):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import apsw
 import pytest
+import structlog.testing
 import trio
 import trio.testing
 
@@ -89,7 +90,8 @@ async def test_third_failure_ends_the_store_and_answers_everything_open(
 ) -> None:
     path = tmp_path / "bot.db"
     outcomes: list[Outcome] = []
-    with pytest.RaisesGroup(pytest.RaisesExc(BusError, check=lambda error: error.code is Code.STORE_IO)):
+    given_up = pytest.RaisesGroup(pytest.RaisesExc(BusError, check=lambda error: error.code is Code.STORE_IO))
+    with structlog.testing.capture_logs() as logs, given_up:
         async with running(open_faulty(path, vfs, mode)) as hand:
             await hand.accept("tg:1", 1)
             vfs.arm(Fault("sync", count=None))
@@ -101,6 +103,7 @@ async def test_third_failure_ends_the_store_and_answers_everything_open(
     vfs.arm(None)
 
     assert [refusal_code(outcome) for outcome in outcomes] == [Code.STORE_IO] * 4
+    assert [entry["failures"] for entry in logs if entry["event"] == "store.write_failed"] == [1, 2, 3]
     async with running(open_faulty(path, vfs)) as hand:
         assert not hand.store.info.clean
         again = [
