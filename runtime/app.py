@@ -71,6 +71,7 @@ class Runtime:
         self._stop_asked = trio.Event()
         self._hurry = trio.Event()
         self._is_over = False
+        self._tree_scope = trio.CancelScope()
         self.dead_letters = DeadLetters(services)
         self.messages = Messages(services)
         self.outbox = OutboxDesk(services)
@@ -153,9 +154,11 @@ class Runtime:
                     yield runtime
                 finally:
                     await runtime._stop()
-                    nursery.cancel_scope.cancel()
         except BaseExceptionGroup as group:
             raise _unwrapped(group) from None
+        finally:
+            # Cancelled so early that the journal never ran, nobody else gives the file back.
+            opened.close()
 
     @property
     def info(self) -> StoreInfo:
@@ -245,7 +248,8 @@ class Runtime:
 
     async def _run_tree(self, *, task_status: trio.TaskStatus[None]) -> None:
         try:
-            await self._tree.root.run(task_status=task_status)
+            with self._tree_scope:
+                await self._tree.root.run(task_status=_Started(self._tree_scope, task_status))
         finally:
             self._is_over = True
             self._services.activity.changed()
@@ -280,10 +284,10 @@ class Runtime:
 
     async def _stop(self) -> None:
         """The bounded stop at the end of the block, however it ends."""
-        if self._is_over:
-            return
-        with trio.CancelScope(shield=True):
-            await self._drain()
+        if not self._is_over:
+            with trio.CancelScope(shield=True):
+                await self._drain()
+        self._tree_scope.cancel()
 
     async def _publish_message(self, message: BusMessage, timeout_s: float | None) -> Receipt:
         if message.direction is Direction.OUTBOUND:
@@ -344,6 +348,19 @@ class Runtime:
     def _check_open(self) -> None:
         if self._services.draining:
             raise BusError(Code.BUS_CLOSED, "the runtime is stopping")
+
+
+@attrs.frozen
+class _Started:
+    """Shields the tree from the moment it runs: a cancelled block ends it in good order, not all at once."""
+
+    scope: trio.CancelScope
+    task_status: trio.TaskStatus[None]
+
+    def started(self, value: None = None) -> None:
+        """The tree runs."""
+        self.scope.shield = True
+        self.task_status.started(value)
 
 
 def _receipt(topic: str, partition: int, outcome: Stored | Duplicate) -> Receipt:

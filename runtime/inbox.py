@@ -59,6 +59,8 @@ class Inbox:
         services = self._services
         if services.draining:
             raise BusError(Code.BUS_CLOSED, "the runtime is stopping")
+        # Cancelled before the hand-over, nothing is stored: with a token free nothing below would wait until then.
+        await trio.lowlevel.checkpoint_if_cancelled()
         status = self._status(message)
         home = shard_of(message.conversation_key, services.store.info.shard_count)
         shard = services.shards[home]
@@ -116,12 +118,13 @@ class Inbox:
 class _Accept:
     """One publish on its way through the journal. Once handed over it cannot be cancelled: the wait is shielded."""
 
-    __slots__ = ("_instance", "_outcome", "_row", "_shard", "_task", "with_claim")
+    __slots__ = ("_epoch", "_instance", "_outcome", "_row", "_shard", "_task", "with_claim")
 
     def __init__(self, shard: ShardActor, row: QueuedRow, instance: int) -> None:
         self._shard = shard
         self._row = row
         self._instance = instance
+        self._epoch = shard.epoch
         self._outcome: Outcome | None = None
         self._task: trio.lowlevel.Task | None = None
         self.with_claim = False
@@ -134,7 +137,7 @@ class _Accept:
             epoch = self._instance if outcome.claimed else None
             row.record = record = accepted(record, seq=outcome.seq, offset=outcome.offset, epoch=epoch)
         if record.status is not InboxStatus.PARKED:
-            shard.tell_accepted(Accepted(row, shard.epoch, self.with_claim, outcome))
+            shard.tell_accepted(Accepted(row, self._epoch, self.with_claim, outcome))
         self._outcome = outcome
         if self._task is not None:
             trio.lowlevel.reschedule(self._task)

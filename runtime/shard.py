@@ -11,7 +11,7 @@ import trio
 
 from ..actors.actor import Actor
 from ..actors.errors import BusError, Code
-from ..storage.commands import Commit, Committed, InboxMove, OutboxMove, Outcome, Refused
+from ..storage.commands import Commit, Committed, InboxMove, OutboxMove, Outcome, Refused, Stored
 from .inbox_rules import Release as ReleaseTurn
 from .inbox_rules import inbox_move
 from .outbox_rules import Release as ReleaseSend
@@ -200,7 +200,12 @@ class ShardActor(Actor[ShardMessage]):
         self._services.activity.changed()
 
     async def on_stop(self) -> None:
-        """Bring what is under way to an end on disk: claims go back, nothing is counted as a crash."""
+        """Bring what is under way to an end on disk: claims go back, nothing is counted as a crash.
+
+        After a crash nothing is brought to an end: the next run reads what is on disk.
+        """
+        if not self._services.draining:
+            return
         self.is_stopping = True
         with trio.move_on_after(_STOP_S, shield=True):
             while self._unsettled or len(self.mailbox):
@@ -224,10 +229,9 @@ class ShardActor(Actor[ShardMessage]):
     def _handle_accepted(self, message: Accepted) -> None:
         if message.epoch == self.epoch:
             self.inbox.accepted(message)
-        elif message.row.holds_token:
-            # The restart has read the row from disk; only its token is left.
-            message.row.holds_token = False
-            self._services.tokens.give_back()
+        elif isinstance(message.outcome, Stored):
+            # Offered to the run that crashed, which took its token along: the row is on disk, like all of that run.
+            self.inbox.lanes.miss(message.row.record.conversation_key)
 
     def _handle_turn_ended(self, message: TurnEnded) -> None:
         if message.turn.epoch == self.epoch:

@@ -56,6 +56,7 @@ class ShardInbox:
         lane.arriving += 1
         if holds_token:
             lane.tokens += 1
+            self.tokens_held += 1
         if not was_idle or self._services.draining or not self._services.gate.is_open:
             return False
         topic = self._services.topics[record.topic]
@@ -69,8 +70,6 @@ class ShardInbox:
         row, outcome = message.row, message.outcome
         lane = self.lanes.open(row.record.conversation_key)
         lane.arriving -= 1
-        if row.holds_token:
-            self.tokens_held += 1
         if message.with_claim:
             lane.busy = False
             if isinstance(outcome, Stored) and outcome.claimed:
@@ -87,9 +86,7 @@ class ShardInbox:
         """An accepted row that the shard's mailbox has no room for stays on disk."""
         lane = self.lanes.open(row.record.conversation_key)
         lane.arriving -= 1
-        if row.holds_token:
-            self.tokens_held += 1
-            self._free_token(lane, row)
+        self._free_token(lane, row)
         self.lanes.leave_on_disk(lane)
 
     def arrived(self, row: QueuedRow) -> None:

@@ -266,7 +266,8 @@ class Journal:
             close()
             return
         with trio.CancelScope(shield=True):
-            await trio.to_thread.run_sync(close)
+            # A limiter of its own: threads that user code never ends must not keep the store locked.
+            await trio.to_thread.run_sync(close, limiter=trio.CapacityLimiter(1))
 
     def _close_orphaned(self) -> None:
         self._files.close_reader()

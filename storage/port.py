@@ -207,6 +207,10 @@ class Store(Protocol):
         """
         ...
 
+    def close(self) -> None:
+        """Close and unlock a store whose `run` was never called; after that call it does nothing."""
+        ...
+
 
 __all__ = [
     "Caps",

@@ -37,9 +37,9 @@ def show_bad_lines(lines: Iterable[BadLine], total: int) -> None:
 
 @contextmanager
 def progress_bar() -> Generator[Callable[[Tally], None]]:
-    """A bar on standard error while the block runs, where that is a terminal; else nothing."""
+    """A bar on standard error while the block runs, where that is a terminal; else one line when reading begins."""
     if not sys.stderr.isatty():
-        yield _no_bar
+        yield _Beginning()
         return
     from rich.console import Console  # noqa: PLC0415 (costs a tenth of a second)
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
@@ -54,8 +54,18 @@ def progress_bar() -> Generator[Callable[[Tally], None]]:
         yield advance
 
 
-def _no_bar(tally: Tally) -> None:
-    pass
+class _Beginning:
+    """Says once how much there is to read."""
+
+    def __init__(self) -> None:
+        self._is_said = False
+
+    def __call__(self, tally: Tally) -> None:
+        if not self._is_said:
+            self._is_said = True
+            notice(
+                f"reading {tally.total} lines, {tally.known} of them known; stopped, the same command goes on"
+            )
 
 
 def show_chat(answers: Iterable[SinkLine], file: IO[str] | None = None) -> None:

@@ -25,7 +25,7 @@ from .apply import MismatchError, apply_numbers, apply_plan
 from .chain import Linker
 from .database import Source
 from .faults import is_unique_error, store_error
-from .known import Known
+from .known import NOTHING_KNOWN, Known
 from .lookup import find_known, find_missing_claims, load_places
 from .numbers import Numbers, UnknownPlaceError, read_numbers
 from .opening import close_instance
@@ -226,7 +226,7 @@ class Backend:
 
     def _write(self, database: apsw.Connection, parts: Sequence[Part]) -> _Attempt:
         try:
-            return self._write_all(database, parts, Known())
+            return self._write_all(database, parts, NOTHING_KNOWN)
         except _REFUSALS as error:
             unique = is_unique_error(error)
         if unique:
@@ -290,7 +290,7 @@ class Backend:
 
     def _planner(self, numbers: Numbers, known: Known) -> Planner:
         return Planner(
-            numbers, instance=self._instance, atomic=self._atomic, known=known.copy(), linker=self._linker
+            numbers, instance=self._instance, atomic=self._atomic, known=known, linker=self._linker
         )
 
 

@@ -1,6 +1,8 @@
-"""What stands under the keys of a batch: found by a look-up, and grown by the batch's own rows."""
+"""What stands under the keys of a batch already."""
 
 from __future__ import annotations
+
+from typing import Final
 
 import attrs
 
@@ -27,9 +29,9 @@ class Known:
     outbox: dict[Identity, FirstOutbox] = attrs.Factory(dict[Identity, FirstOutbox])
     missing: set[int] = attrs.Factory(set[int])
 
-    def copy(self) -> Known:
-        """A copy to extend."""
-        return Known(self.inbox.copy(), self.events.copy(), self.outbox.copy(), self.missing.copy())
+
+NOTHING_KNOWN: Final = Known()
+"""Before anything is looked up; not to be changed."""
 
 
 def is_other_message(first: BusMessage, message: BusMessage) -> bool:

@@ -16,7 +16,6 @@ from ..commands import (
     Committed,
     Duplicate,
     EmitNumber,
-    Fact,
     InboxMove,
     Leased,
     NewEvent,
@@ -28,19 +27,24 @@ from ..commands import (
     Part,
     Publish,
     Refused,
-    StateWrite,
     Stored,
 )
 from ..records import InboxStatus, OutboxState
 from .chain import ANCHOR_ROWS, Linker
 from .emits import pack_emit
-from .known import Known, emit_key, is_other_event, is_other_message
+from .known import (
+    FirstEvent,
+    FirstInbox,
+    FirstOutbox,
+    Identity,
+    Known,
+    emit_key,
+    is_other_event,
+    is_other_message,
+)
 from .numbers import Numbers
 from .plan import Plan
-from .rows import inbox_move, inbox_row, outbox_move, outbox_row
-
-MAX_STATE_BYTES: Final = 256 * 1024
-MAX_FACT_BYTES: Final = 64 * 1024
+from .rows import fact_row, inbox_move, inbox_row, outbox_move, outbox_row, state_row
 
 _ACCEPT_WORDS: Final = {
     InboxStatus.RUNNING: "accept+claim",
@@ -56,11 +60,11 @@ class Planner:
         numbers: Drawn from, in place.
         instance: Number of this opening, for claims and history.
         atomic: Emits become rows of their homes at once; else they wait in `emit` for a relay.
-        known: What a look-up found; extended by the batch's own rows.
+        known: What a look-up found.
         linker: The writer's own.
     """
 
-    __slots__ = ("_atomic", "_instance", "_known", "_link", "numbers", "plan")
+    __slots__ = ("_atomic", "_events", "_inbox", "_instance", "_known", "_link", "_outbox", "numbers", "plan")
 
     def __init__(
         self, numbers: Numbers, *, instance: int, atomic: bool, known: Known, linker: Linker
@@ -70,6 +74,10 @@ class Planner:
         self._instance = instance
         self._atomic = atomic
         self._known = known
+        # The same for rows of this batch.
+        self._inbox: dict[str, FirstInbox] = {}
+        self._events: dict[str, FirstEvent] = {}
+        self._outbox: dict[Identity, FirstOutbox] = {}
         self._link = linker.link
 
     def add(self, part: Part) -> Outcome:
@@ -99,7 +107,7 @@ class Planner:
         outcome = self._new_row(row, part.at_us, claimed, part.relayed)
         # Also beside a duplicate: its message is on disk, so the edge's position may move on.
         for fact in part.facts:
-            self._fact(fact, part.at_us)
+            self.plan.facts[fact.namespace, fact.key] = fact_row(fact, part.at_us)
         return outcome
 
     def _commit(self, part: Commit) -> Outcome:
@@ -120,13 +128,13 @@ class Planner:
         if part.outbox:
             self._move_outbox(part.outbox, shard, at_us, tails)
         for state in part.state:
-            self._state(state, shard, at_us)
+            self.plan.states[state.conversation_key] = state_row(state, shard, at_us)
         sends = self._sends(part.new_outbox, shard, at_us) if part.new_outbox else ()
         emits = self._emit(part) if part.emits else ()
         for number in part.relayed:
             self.plan.relayed.append((number.shard, number.seq, number.index))
         for fact in part.facts:
-            self._fact(fact, at_us)
+            self.plan.facts[fact.namespace, fact.key] = fact_row(fact, at_us)
         return Committed(sends, emits, tuple(tails), tuple(dropped))
 
     def _new_row(
@@ -141,7 +149,7 @@ class Planner:
     def _accept(self, new: NewInbox, at_us: int, claimed: bool, key: str) -> Stored | Duplicate:
         record = new.record
         message = new.message
-        first = self._known.inbox.get(key)
+        first = self._inbox.get(key) or self._known.inbox.get(key)
         if first is not None:
             return Duplicate(*first[:3], is_other_message(first[3], message))
         numbers = self.numbers
@@ -176,13 +184,13 @@ class Planner:
         code = record.errors[-1].code if record.errors else None
         word = _ACCEPT_WORDS.get(status, "accept")
         self._record(record.shard, "in", record.id, "", status, word, claim, at_us, code)
-        self._known.inbox[key] = (record.id, record.partition, offset, message)
+        self._inbox[key] = (record.id, record.partition, offset, message)
         return Stored(record.id, seq, offset, claimed)
 
     def _append(self, new: NewEvent, at_us: int, key: str | None) -> Stored | Duplicate:
         event = new.event
         if key is not None:
-            first = self._known.events.get(key)
+            first = self._events.get(key) or self._known.events.get(key)
             if first is not None:
                 return Duplicate(*first[:3], is_other_event(first[3], event))
         numbers = self.numbers
@@ -195,7 +203,7 @@ class Planner:
         )  # fmt: skip
         numbers.next_event_id = max(numbers.next_event_id, new.id + 1)
         if key is not None:
-            self._known.events[key] = (new.id, new.partition, offset, event)
+            self._events[key] = (new.id, new.partition, offset, event)
         return Stored(new.id, 0, offset, claimed=False)
 
     def _sends(self, sends: tuple[NewOutbox, ...], shard: int, at_us: int) -> tuple[Stored | Duplicate, ...]:
@@ -219,7 +227,7 @@ class Planner:
         record = new.record
         content = new.content
         identity = (record.channel, record.idempotency_key, record.part)
-        first = self._known.outbox.get(identity)
+        first = self._outbox.get(identity) or self._known.outbox.get(identity)
         if first is not None:
             if first[3:] != (record.conversation_key, content.text):
                 raise BusError(
@@ -260,7 +268,7 @@ class Planner:
         code = record.errors[-1].code if record.errors else None
         word = "enqueue+start" if started else "enqueue"
         self._record(record.shard, "out", record.id, "", state, word, claim, at_us, code)
-        self._known.outbox[identity] = (record.id, record.shard, seq, record.conversation_key, content.text)
+        self._outbox[identity] = (record.id, record.shard, seq, record.conversation_key, content.text)
         return Stored(record.id, seq, seq, started)
 
     def _emit(self, part: Commit) -> tuple[Stored | Duplicate, ...]:
@@ -326,20 +334,6 @@ class Planner:
                 shard, "out", after.id, before.state, after.state, move.event, after.claim, at_us, move.code
             )
 
-    def _state(self, state: StateWrite, shard: int, at_us: int) -> None:
-        value = state.value
-        if value is not None and len(value) > MAX_STATE_BYTES:
-            raise _too_large("a state", len(value), MAX_STATE_BYTES)
-        key = state.conversation_key
-        self.plan.states[key] = None if value is None else (key, shard, value, state.version, at_us)
-
-    def _fact(self, fact: Fact, at_us: int) -> None:
-        value = fact.value
-        if value is not None and len(value) > MAX_FACT_BYTES:
-            raise _too_large("a fact", len(value), MAX_FACT_BYTES)
-        row = None if value is None else (fact.namespace, fact.key, value, at_us)
-        self.plan.facts[fact.namespace, fact.key] = row
-
     def _next_seq(self, shard: int) -> int:
         seqs = self.numbers.seqs
         seqs[shard] = seq = seqs[shard] + 1
@@ -376,9 +370,3 @@ def _check_home(row_id: int, home: int, shard: int) -> None:
             row_id=row_id,
             shard=shard,
         )
-
-
-def _too_large(what: str, size_bytes: int, limit_bytes: int) -> BusError:
-    return BusError(
-        Code.TOO_LARGE, f"{what} has {size_bytes} bytes, at most {limit_bytes}", limit_bytes=limit_bytes
-    )

@@ -12,6 +12,7 @@ from ...actors.errors import BusError, Code
 from ...actors.message import BusMessage
 from ...actors.plain import Plain
 from ...actors.record import optional_count, optional_text, required_text
+from ..commands import Fact, StateWrite
 from ..records import (
     Failure,
     InboxRecord,
@@ -29,6 +30,9 @@ Row = tuple[Value, ...]
 
 CONTENT_CODEC: Final = 1
 """Version of `pack_content`, stored beside each outbox row."""
+
+MAX_STATE_BYTES: Final = 256 * 1024
+MAX_FACT_BYTES: Final = 64 * 1024
 
 _NO_ERRORS: Final = "[]"
 _NO_REASON: Final = (None, None, None)
@@ -117,6 +121,32 @@ def outbox_move(before: OutboxRecord, after: OutboxRecord, change_seq: int, seq:
         before.uncertain_since_us is None, before.dead_at_us is None,
     )  # fmt: skip
     return (*changes, *guard) if seq is None else (*changes, seq, *guard)
+
+
+def state_row(state: StateWrite, shard: int, at_us: int) -> Row | None:
+    """The bindings of `WRITE_STATE`; None where the state goes.
+
+    Raises:
+        BusError: TOO_LARGE.
+    """
+    value = state.value
+    if value is None:
+        return None
+    _check_size("a state", value, MAX_STATE_BYTES)
+    return (state.conversation_key, shard, value, state.version, at_us)
+
+
+def fact_row(fact: Fact, at_us: int) -> Row | None:
+    """The bindings of `WRITE_FACT`; None where the fact goes.
+
+    Raises:
+        BusError: TOO_LARGE.
+    """
+    value = fact.value
+    if value is None:
+        return None
+    _check_size("a fact", value, MAX_FACT_BYTES)
+    return (fact.namespace, fact.key, value, at_us)
 
 
 def pack_errors(errors: tuple[Failure, ...]) -> str:
@@ -243,3 +273,10 @@ def read_outbox(row: Row) -> StoredOutbox:
     inbox_id, codec, body = cast("tuple[int | None, int, bytes]", row[-3:])
     record = read_outbox_record(cast("OutboxColumns", row[:-3]))
     return StoredOutbox(record, unpack_content(body, codec, inbox_id))
+
+
+def _check_size(what: str, value: bytes, limit_bytes: int) -> None:
+    if len(value) > limit_bytes:
+        raise BusError(
+            Code.TOO_LARGE, f"{what} has {len(value)} bytes, at most {limit_bytes}", limit_bytes=limit_bytes
+        )

@@ -108,4 +108,5 @@ async def main(path: str, mode: str, plan: str, at: str) -> None:
 
 
 if __name__ == "__main__":
-    trio.run(main, *sys.argv[1:])
+    path, mode, plan, at = sys.argv[1:]
+    trio.run(main, path, mode, plan, at)

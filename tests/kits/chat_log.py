@@ -44,6 +44,23 @@ def chat_records(conversations: int, messages: int, seed: int) -> Iterator[dict[
             }
 
 
+def chat_lines(*, conversations: int, seed: int) -> Iterator[bytes]:
+    """Lines of a log without end; each comes from any of the conversations."""
+    chance = random.Random(seed)
+    counts = [0] * conversations
+    while True:
+        conversation = chance.randrange(conversations)
+        record = {
+            "conversation": conversation,
+            "seq": counts[conversation],
+            "sender": f"user{chance.randrange(1, 9)}",
+            "at": f"{chance.randrange(24):02}:{chance.randrange(60):02}",
+            "text": " ".join(chance.choices(WORDS, k=chance.randrange(1, 12))),
+        }
+        counts[conversation] += 1
+        yield json.dumps(record).encode() + b"\n"
+
+
 def write_log(path: Path, *, conversations: int, messages: int, seed: int = 0) -> dict[str, int]:
     """Write a log, as gzip if the name ends in .gz.
 

@@ -21,6 +21,7 @@ from tests.kits.store_checks import check_store
 from tests.kits.stores import refusal_code, running
 from tests.kits.words import refused
 
+ROOT = Path(__file__).parents[2]
 MODES: tuple[Mode, ...] = ("thread", "inline")
 
 
@@ -176,7 +177,12 @@ def test_store_is_closed_and_unlocked_if_the_trio_run_is_gone(tmp_path: Path) ->
     """trio itself crashed while a commit was under way: nobody can be told any more."""
     path = tmp_path / "bot.db"
     done = subprocess.run(
-        [sys.executable, "-c", TORN_DOWN, str(path)], check=False, timeout=30, capture_output=True, text=True
+        [sys.executable, "-c", TORN_DOWN, str(path)],
+        check=False,
+        timeout=30,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
     )
 
     assert done.stdout.splitlines()[-1:] == ["closed"], done.stderr

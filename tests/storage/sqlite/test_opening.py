@@ -23,6 +23,7 @@ from tests.kits.store_checks import check_store
 from tests.kits.stores import running
 from tests.kits.words import refused
 
+ROOT = Path(__file__).parents[3]
 WIDEN = Migration(2, "CREATE TABLE extra (id INTEGER PRIMARY KEY) STRICT; INSERT INTO extra VALUES (7);")
 BROKEN = Migration(2, "CREATE TABLE extra (id INTEGER PRIMARY KEY) STRICT; INSERT INTO missing VALUES (7);")
 
@@ -184,7 +185,7 @@ trio.run(main)
 
 
 def run_killed(path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False, timeout=30)
+    done = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False, timeout=30, cwd=ROOT)
     assert done.returncode == -signal.SIGKILL
 
 

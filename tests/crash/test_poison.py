@@ -1,0 +1,36 @@
+"""One message kills the process, sixty-four beside it do not: only the guilty one dies of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+CHILD = Path(__file__).with_name("poison_bot.py")
+GOOD_LANES = 64
+MOST_STARTS = 16
+"""Two crashes make suspects, six halvings leave one of 64, five blames end it; and some room."""
+
+
+def test_one_poison_among_64_good_lanes_dies_alone(tmp_path: Path) -> None:
+    """Field entry 34."""
+    starts = 0
+    while True:
+        starts += 1
+        assert starts <= MOST_STARTS
+        ended = subprocess.run(
+            [sys.executable, str(CHILD), str(tmp_path)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        if ended.returncode != 137:
+            break
+
+    assert ended.returncode == 0, ended.stderr
+    result = json.loads(ended.stdout.splitlines()[-1])
+    assert result["dead"] == [["boom", "CRASH_LOOP", 5]]
+    assert result["sent"] == sorted([*(f"good {n}" for n in range(GOOD_LANES)), "after"])
+    assert starts > 5
