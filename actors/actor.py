@@ -59,6 +59,15 @@ class Actor(Generic[M]):
         """Handle one message. An exception here ends the run; it is for the supervisor, not for the sender."""
         raise NotImplementedError
 
+    async def handle_batch(self, messages: deque[M]) -> None:
+        """Handle the messages taken at once; override it to do something once a batch.
+
+        Args:
+            messages: Each is taken out before it is handled, so that a crash takes only the one in hand along.
+        """
+        while messages:
+            await self.handle(messages.popleft())
+
     async def on_stop(self) -> None:
         """Give back what `on_start` took, whatever ended the run.
 
@@ -93,8 +102,7 @@ class Actor(Generic[M]):
     async def _handle_all(self) -> None:
         taken = self._taken
         while True:
-            while taken:
-                await self.handle(taken.popleft())
+            await self.handle_batch(taken)
             try:
                 taken.extend(await self._mailbox.get_batch(BATCH_MESSAGES))
             except EndOfMailbox:

@@ -13,6 +13,7 @@ import trio
 from ..actors.errors import BusError
 from .app import Runtime
 from .channel import Adapter
+from .collector import calm_collector
 from .defaults import GRACE_S, MAX_INFLIGHT, SHARD_COUNT
 from .topology import Topology
 
@@ -61,6 +62,7 @@ def run(
             await runtime.serve(signals=True)
         return ExitCode.CANCELLED_WORK if runtime.has_cancelled_work else ExitCode.CLEAN
 
+    calm_collector()
     try:
         code = trio.run(main)
     except BusError as error:

@@ -41,13 +41,14 @@ def outcome_moves(
         now_us: Wall clock, microseconds since 1970 UTC.
         unit: A number drawn evenly from [0, 1), for the jitter.
     """
+    if isinstance(outcome, Sent):
+        sent = SentEvent(outcome.platform_message_id, outcome.deduped)
+        return (outbox_move(record, sent, now_us=now_us, claim=record.claim),)
     wait_us = retry_wait_us(record, policy, unit)
     event: OutboxEvent
     match outcome:
         case None:
             event = Release()
-        case Sent(platform_message_id=platform_id, deduped=deduped):
-            event = SentEvent(platform_id, deduped)
         case NotSent(code=Code.RATE_LIMITED | Code.BAD_TOKEN as code, retry_after_s=after_s):
             pause_us = wait_us if after_s is None else round(after_s * 1e6)
             event = Defer(now_us + pause_us, pause_us, str(code))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -166,7 +166,15 @@ class ShardActor(Actor[ShardMessage]):
             await self._recover()
         self.flush_soon()
 
-    async def handle(self, message: ShardMessage) -> None:
+    async def handle_batch(self, messages: deque[ShardMessage]) -> None:
+        """Handle what was taken at once, then claim and start what became ready."""
+        while messages:
+            self._handle(messages.popleft())
+        if not self._flush_told and (self.inbox.wants_flush or self.outbox.wants_flush):
+            self.flush_soon()
+        self._services.activity.changed()
+
+    def _handle(self, message: ShardMessage) -> None:
         """Handle one message; nothing here waits."""
         match message:
             case Settled():
@@ -195,9 +203,6 @@ class ShardActor(Actor[ShardMessage]):
                 self.desk.requeue(message)
             case MoveSend():
                 self.desk.move_send(message)
-        if not self._flush_told and (self.inbox.wants_flush or self.outbox.wants_flush):
-            self.flush_soon()
-        self._services.activity.changed()
 
     async def on_stop(self) -> None:
         """Bring what is under way to an end on disk: claims go back, nothing is counted as a crash.
@@ -209,8 +214,7 @@ class ShardActor(Actor[ShardMessage]):
         self.is_stopping = True
         with trio.move_on_after(_STOP_S, shield=True):
             while self._unsettled or len(self.mailbox):
-                for message in await self.mailbox.get_batch(256):
-                    await self.handle(message)
+                await self.handle_batch(deque(await self.mailbox.get_batch(256)))
 
     # --- inside ----------------------------------------------------------------------------------------------
 

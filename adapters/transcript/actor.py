@@ -19,6 +19,7 @@ from .sink_lines import SinkLine
 _READ_LINES = 256
 _READ_BYTES = 1 << 20
 _KEPT_BAD_LINES = 10
+_REPORT_SENDS = 64
 
 
 def _ignore(tally: Tally) -> None:
@@ -36,7 +37,7 @@ class Transcript:
         log: The log, plain or gzip (see `reader`).
         sink: Where answers go; opened and closed by the caller, open as long as the runtime is.
         as_is: Read in the file's order, not the conversations in turn.
-        progress: Called with the tally after every few hundred lines, and at the end.
+        progress: Called with the tally after every few hundred lines read and every few dozen written.
     """
 
     name = "transcript"
@@ -77,11 +78,16 @@ class Transcript:
 
     async def send(self, out: Outbound) -> SendOutcome:
         """Append one line; returns after its fsync."""
-        return await self._sink.append(
+        outcome = await self._sink.append(
             SinkLine(
                 conversation=out.address, idempotency_key=out.idempotency_key, text=out.text, claim=out.claim
             )
         )
+        if isinstance(outcome, Sent):
+            self.tally.sent += 1
+            if self.tally.sent % _REPORT_SENDS == 0:
+                self._progress(self.tally)
+        return outcome
 
     async def reconcile(self, out: Outbound) -> Sent | NotSent:
         """Look the send up in the sink by its key."""

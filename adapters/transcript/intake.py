@@ -28,7 +28,7 @@ FACT_EVERY_LINES = 32
 
 @attrs.define
 class Tally:
-    """How far a log is read; all numbers are lines.
+    """How far a log is read and answered; all numbers are lines.
 
     Attributes:
         total: In the log.
@@ -38,6 +38,7 @@ class Tally:
         accepted: New in the store through this adapter.
         bad: Bad lines, known or met in this run.
         first_bad: The first few of this run.
+        sent: Of the sink, written by this run.
     """
 
     total: int = 0
@@ -47,6 +48,7 @@ class Tally:
     accepted: int = 0
     bad: int = 0
     first_bad: list[BadLine] = attrs.field(factory=list[BadLine])
+    sent: int = 0
 
 
 @attrs.frozen

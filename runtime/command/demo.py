@@ -18,6 +18,7 @@ from ...actors.errors import BusError, Code
 from ...actors.message import BusMessage
 from ...adapters.transcript import Sink, Tally, Transcript, open_sink, order_violations, read_sink
 from ..app import Runtime
+from ..collector import calm_collector
 from ..context import Context
 from ..run import ExitCode
 from ..topology import Topology
@@ -66,6 +67,7 @@ def demo(options: DemoOptions) -> ExitCode:
         Problem: exit code 2, a file cannot be used; nothing was touched.
         BusError: the runtime failed.
     """
+    calm_collector()
     set_up_logs(drop=frozenset({"message.unreadable"}))
     with ExitStack() as stack:
         folder = Path()

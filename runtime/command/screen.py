@@ -44,12 +44,13 @@ def progress_bar() -> Generator[Callable[[Tally], None]]:
     from rich.console import Console  # noqa: PLC0415 (costs a tenth of a second)
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 
-    columns = (TextColumn("messages"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    answered = TextColumn("read, {task.fields[sent]} answered")
+    columns = (BarColumn(), MofNCompleteColumn(), answered, TimeElapsedColumn())
     with Progress(*columns, console=Console(file=sys.stderr), transient=True) as progress:
-        task = progress.add_task("messages", total=None)
+        task = progress.add_task("messages", total=None, sent=0)
 
         def advance(tally: Tally) -> None:
-            progress.update(task, total=tally.total, completed=tally.settled)
+            progress.update(task, total=tally.total, completed=tally.settled, sent=tally.sent)
 
         yield advance
 
@@ -61,7 +62,7 @@ class _Beginning:
         self._is_said = False
 
     def __call__(self, tally: Tally) -> None:
-        if not self._is_said:
+        if tally.total and not self._is_said:
             self._is_said = True
             notice(
                 f"reading {tally.total} lines, {tally.known} of them known; stopped, the same command goes on"

@@ -84,7 +84,8 @@ def summarize(
         run_handled=handled,
         run_sent=ended["sent"] - begun["sent"],
         run_retried=ended["retried"] - begun["retried"],
-        run_uncertain=ended["uncertain"] - begun["uncertain"],
+        # What recovery found uncertain and this run settled is no negative number of new ones.
+        run_uncertain=max(0, ended["uncertain"] - begun["uncertain"]),
         run_dead=ended["dead"] - begun["dead"],
         run_order_violations=violations[1] - violations[0],
         run_seconds=round(seconds, 3),

@@ -252,7 +252,9 @@ def test_start_up_loads_no_more_than_it_needs(tmp_path: Path) -> None:
     loaded = set(done.stdout.split())
 
     assert "shardline.runtime.command.app" in loaded
-    assert loaded.isdisjoint({"shardline.adapters.transcript", "rich.table", "rich.progress"})
+    assert loaded.isdisjoint(
+        {"shardline.adapters.transcript", "shardline.runtime.command.demo", "rich.progress"}
+    )
 
 
 def test_the_version_is_told(tmp_path: Path) -> None:

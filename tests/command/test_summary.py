@@ -88,3 +88,10 @@ def test_totals_are_of_the_store_and_run_is_the_difference() -> None:
     assert (found.run_accepted, found.run_handled, found.run_retried) == (1, 2, 5)
     assert (found.run_dead, found.run_uncertain, found.run_order_violations) == (2, 1, 2)
     assert (found.messages_per_s, found.run_seconds) == (0.5, 4.0)
+
+
+def test_uncertain_sends_that_were_settled_are_not_counted_as_new() -> None:
+    before = status({InboxStatus.DONE: 3}, {OutboxState.UNCERTAIN: 3})
+    found = summary_of(status({InboxStatus.DONE: 3}, {OutboxState.SENT: 3}), Tally(), before)
+
+    assert (found.uncertain, found.run_uncertain, found.run_sent) == (0, 0, 3)

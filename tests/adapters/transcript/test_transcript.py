@@ -282,9 +282,11 @@ async def test_progress_is_reported_to_the_end(tmp_path: Path, sink: Sink) -> No
 
 
 async def test_a_send_is_one_line_of_the_sink(tmp_path: Path, sink: Sink) -> None:
-    outcome = await Transcript(tmp_path / "log", sink).send(out("k1", text="1: ü\n\x1b[31m"))
+    transcript = Transcript(tmp_path / "log", sink)
+    outcome = await transcript.send(out("k1", text="1: ü\n\x1b[31m"))
 
     assert outcome == Sent(None)
+    assert transcript.tally.sent == 1
     assert [json.loads(line) for line in (tmp_path / "sink").read_bytes().splitlines()] == [
         {"conversation": "7", "idempotency_key": "k1", "text": "1: ü\n\x1b[31m", "claim": 3}
     ]
