@@ -57,7 +57,6 @@ class Reply(Generic[R]):
         self._answer = answer
         if self._asker is not None:
             reschedule(self._asker)
-            self._asker = None
 
     async def wait(self) -> R:
         """Wait for the answer; once, by the one who asks. A cancelled call gives the question up.
@@ -71,7 +70,6 @@ class Reply(Generic[R]):
         return self._answer()
 
     def _give_up(self, _: object) -> Abort:
-        self._asker = None
         self._is_open = False
         return Abort.SUCCEEDED
 

@@ -106,7 +106,6 @@ class Supervisor:
         self._task_status = task_status
         self._unstarted = set(self._children.values())
         self._is_up = False
-        self._escalated = None
         try:
             async with trio.open_nursery() as self._nursery:
                 try:

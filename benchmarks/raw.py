@@ -73,6 +73,25 @@ def raw_chat(db_path: Path, sync: Sync, seconds: float) -> Rate:
     return _run(store, step, seconds)
 
 
+def raw_handle(db_path: Path, sync: Sync, seconds: float) -> Rate:
+    """A message that gets no answer, in the two transactions that the product needs for it.
+
+    Args:
+        db_path: A file that does not exist yet.
+        sync: SQLite's `synchronous`.
+        seconds: How long; the message begun last is finished.
+    """
+    store = RawStore(db_path, sync)
+
+    def step() -> None:
+        with store.transaction():
+            (n,) = store.accept(1, claim=True)
+        with store.transaction():
+            store.finish(n)
+
+    return _run(store, step, seconds)
+
+
 def _run(store: RawStore, step: Callable[[], None], seconds: float) -> Rate:
     start_s = time.perf_counter()
     while time.perf_counter() - start_s < seconds:

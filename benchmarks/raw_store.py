@@ -138,6 +138,11 @@ class RawStore:
             ]
         )
 
+    def finish(self, n: int) -> None:
+        """Message `n` is done without an answer: its status and one history row."""
+        self._database.execute(_DONE, (InboxStatus.DONE, NOW_US, self._change(), n))
+        self._record([("in", n, InboxStatus.RUNNING, InboxStatus.DONE, "done", 1)])
+
     def record_sent(self, n: int) -> None:
         """The reply to message `n` is out: its row and one history row."""
         self._database.execute(_SENT, (OutboxStatus.SENT, str(n), NOW_US, NOW_US, self._change(), n))

@@ -165,6 +165,11 @@ class Runtime:
         """The store."""
         return self._services.store.info
 
+    @property
+    def counters(self) -> Mapping[str, int]:
+        """Events of this run by name: accepted, duplicates, refused, handled, sent, retried, dead."""
+        return self._services.counters
+
     async def publish_validated(self, message: BusMessage, *, timeout_s: float | None = None) -> Receipt:
         """Publish a message from outside: every rule is checked first.
 

@@ -178,9 +178,7 @@ class ShardOutbox:
         now_us, unit = services.clock.wall_us(), services.random.random()
         moves = outcome_moves(record, message.outcome, send.policy, now_us=now_us, unit=unit)
         after = moves[-1].after
-        if after.state is OutboxState.SENT:
-            services.count("sent")
-        else:
+        if after.state is not OutboxState.SENT:
             self._report(after, moves[-1].code)
         self._end(send, moves)
 
@@ -222,7 +220,6 @@ class ShardOutbox:
         match message.outcome:
             case Sent(platform_message_id=platform_id):
                 event = ReconciledSent(platform_id)
-                self._services.count("sent")
             case NotSent():
                 event = ReconciledNotSent()
             case None:
@@ -339,6 +336,8 @@ class ShardOutbox:
         def then(_: Committed) -> None:
             self.sends.pop(after.id, None)
             row.record = after
+            if after.state is OutboxState.SENT:
+                self._services.count("sent")
             self._settle(lane, row)
             if following is not None:
                 following.record = all_moves[-1].after

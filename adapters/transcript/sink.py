@@ -55,10 +55,16 @@ class _Batch:
 
 
 class Sink:
-    """An open sink file. Get one from `open_sink`; close it after the last send."""
+    """An open sink file. Get one from `open_sink`; close it after the last send.
 
-    def __init__(self, path: Path, *, fd: int, size: int, keys: set[str], disk: Disk) -> None:
+    Attributes:
+        path: Where it is.
+        known_lines: How many lines it held when it was opened.
+    """
+
+    def __init__(self, path: Path, *, fd: int, size: int, lines: int, keys: set[str], disk: Disk) -> None:
         self.path = path
+        self.known_lines = lines
         self._fd = fd
         self._size = size
         self._keys = keys
@@ -209,7 +215,7 @@ def open_sink(path: Path, *, disk: Disk | None = None) -> Sink:
         try:
             if not existed:
                 _sync_folder(path.parent)
-            size, keys = _read(fd, path)
+            size, lines, keys = _read(fd, path)
             if os.fstat(fd).st_size != size:
                 os.ftruncate(fd, size)
                 os.fsync(fd)
@@ -218,7 +224,7 @@ def open_sink(path: Path, *, disk: Disk | None = None) -> Sink:
     except BaseException:
         os.close(fd)
         raise
-    return Sink(path=path, fd=fd, size=size, keys=keys, disk=disk or Disk())
+    return Sink(path=path, fd=fd, size=size, lines=lines, keys=keys, disk=disk or Disk())
 
 
 def _lock(fd: int, path: Path) -> None:
@@ -238,29 +244,29 @@ def _sync_folder(folder: Path) -> None:
         os.close(fd)
 
 
-def _read(fd: int, path: Path) -> tuple[int, set[str]]:
-    """The size of the whole lines, and their keys."""
+def _read(fd: int, path: Path) -> tuple[int, int, set[str]]:
+    """The size of the whole lines, how many they are, and their keys."""
     keys: set[str] = set()
-    size = number = 0
+    size = lines = 0
     with os.fdopen(os.dup(fd), "rb") as file:
         file.seek(0)
         while data := file.readline(_MAX_LINE_BYTES):
-            number += 1
             key = key_of(data)
             if key is None:
                 break
             keys.add(key)
             size += len(data)
+            lines += 1
         else:
-            return size, keys
+            return size, lines, keys
         if file.read(1) or not is_torn(data):
             raise BusError(
                 Code.STORE_MISMATCH,
-                f"line {number} of {path} is no line of a sink; take another file, or move this one away",
+                f"line {lines + 1} of {path} is no line of a sink; take another file, or move this one away",
                 path=str(path),
-                line=number,
+                line=lines + 1,
             )
-    return size, keys
+    return size, lines, keys
 
 
 __all__ = ["Disk", "Sink", "open_sink"]

@@ -108,18 +108,17 @@ def read_sink(path: Path) -> Iterator[SinkLine]:
                 yield line
 
 
-def order_violations(lines: Iterable[SinkLine]) -> int:
-    """Count the lines whose turn is below an earlier one of their conversation."""
+def order_violations(lines: Iterable[SinkLine]) -> Iterator[int]:
+    """Find the lines whose turn is below an earlier one of their conversation; yields their indexes."""
     highest: dict[str, int] = {}
-    violations = 0
-    for line in lines:
+    for index, line in enumerate(lines):
         turn = line.turn
         if turn is None:
             continue
         before = highest.get(line.conversation, turn)
-        violations += turn < before
+        if turn < before:
+            yield index
         highest[line.conversation] = max(before, turn)
-    return violations
 
 
 __all__ = ["SinkLine", "is_torn", "key_of", "order_violations", "parse_sink_line", "read_sink", "render_line"]

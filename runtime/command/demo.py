@@ -113,7 +113,6 @@ def _opened(path: Path) -> Sink:
 
 def _run(options: DemoOptions, log: Path, store: Path, sink: Sink) -> tuple[ExitCode, Summary, Tally]:
     had_store = store.exists()
-    violations_before = order_violations(read_sink(sink.path))
     started = False
 
     async def run(progress: Callable[[Tally], None]) -> tuple[ExitCode, Summary, Tally]:
@@ -139,8 +138,11 @@ def _run(options: DemoOptions, log: Path, store: Path, sink: Sink) -> tuple[Exit
                 nursery.cancel_scope.cancel()
             seconds = trio.current_time() - begun_s
             after = runtime.status()
-        violations = violations_before, order_violations(read_sink(sink.path))
-        summary = summarize(before, after, transcript.tally, violations=violations, seconds=seconds)
+        wrong = list(order_violations(read_sink(sink.path)))
+        wrong_before = sum(index < sink.known_lines for index in wrong)
+        summary = summarize(
+            before, after, transcript.tally, violations=(wrong_before, len(wrong)), seconds=seconds
+        )
         if not drained:
             ending = ExitCode.CANCELLED_WORK if runtime.has_cancelled_work else ExitCode.NOT_YET_DONE
         else:

@@ -270,5 +270,6 @@ async def test_a_consumer_never_short_of_messages_lets_others_run(
         else:
             await mailbox.get_batch(limit)
 
-    # A batch larger than 32 is one step, and each one comes after a checkpoint.
-    assert neighbour.turns >= 3200 // max(32, limit or 1) - 1
+    # A batch larger than 32 is one step, and each one comes after a checkpoint; no more than that, they are dear.
+    expected = 3200 // max(32, limit or 1)
+    assert expected - 1 <= neighbour.turns <= expected + 1

@@ -8,7 +8,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from shardline.actors.actor import Actor
 from shardline.actors.errors import BusError, Code
-from shardline.actors.ref import Reply
+from shardline.actors.mailbox import Mailbox
+from shardline.actors.ref import ActorRef, OpenAsks, Reply
 from tests.kits.words import refused
 
 
@@ -150,6 +151,19 @@ async def test_no_answer_in_time(autojump_clock: MockClock) -> None:
         assert not clerk.kept[0].is_open
         clerk.kept[0].set(4)
         assert await length_of(clerk, "next") == 4
+
+
+async def test_an_ask_that_has_ended_is_not_kept(autojump_clock: MockClock) -> None:
+    asks = OpenAsks("deaf")
+    ref = ActorRef[Reply[int]]("deaf", Mailbox(1), asks)
+
+    def make(reply: Reply[int]) -> Reply[int]:
+        return reply
+
+    for code in (Code.HANDLER_TIMEOUT, Code.QUEUE_FULL):
+        with refused(code):
+            await ref.ask(make, timeout_s=1)
+        assert len(asks) == 0
 
 
 async def test_a_crash_ends_every_open_ask_with_its_cause() -> None:

@@ -9,6 +9,7 @@ from structlog.typing import FilteringBoundLogger
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from shardline.actors.actor import Actor
+from shardline.actors.child import Child
 from shardline.actors.errors import BusError, Code
 from shardline.actors.restart import Backoff, Restart, RestartBudget, Strategy
 from shardline.actors.supervisor import ChildSpec, ChildState, Supervisor
@@ -38,16 +39,17 @@ class Stage:
         restart: Restart = Restart.PERMANENT,
         *,
         escalates: bool = False,
+        start_s: float = 0,
         farewell_s: float = 0,
     ) -> ChildSpec:
-        """A child that runs until told; it takes `farewell_s` to clean up."""
+        """A child that runs until told; it takes `start_s` to start and `farewell_s` to clean up."""
 
         async def start(*, task_status: trio.TaskStatus[None]) -> None:
             self.events.append(f"+{name}")
             self.started_s.append((name, trio.current_time()))
             self._orders[name], orders = trio.open_memory_channel[Exception | None](1)
             try:
-                await trio.lowlevel.checkpoint()
+                await trio.sleep(start_s)
                 if self._start_faults.get(name):
                     raise self._start_faults[name].pop(0)
                 task_status.started()
@@ -127,6 +129,11 @@ async def settle() -> None:
     await trio.sleep(8)
 
 
+async def crash_after(stage: Stage, name: str, delay_s: float) -> None:
+    await trio.sleep(delay_s)
+    stage.crash(name)
+
+
 def states(supervisor: Supervisor) -> dict[str, str]:
     return {child.name: child.state.value for child in supervisor.statistics()}
 
@@ -165,6 +172,27 @@ async def test_a_child_waits_for_the_start_of_the_one_before(stage: Stage, autoj
         await wait_all_tasks_blocked()
         assert states(supervisor) == {"slow": "running", "b": "running"}
         nursery.cancel_scope.cancel()
+
+
+async def test_a_child_stopped_before_its_first_step_never_runs(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    child = Child(stage.child("a"), is_added=False)
+    ends: list[tuple[ChildState, Exception | None]] = []
+
+    class StopWhenSpawned(trio.abc.Instrument):
+        def task_spawned(self, task: trio.lowlevel.Task) -> None:
+            if task.name == "a":
+                child.mark_stopping()
+
+    def on_end(_: Child, was: ChildState, error: Exception | None) -> None:
+        ends.append((was, error))
+
+    trio.lowlevel.add_instrument(StopWhenSpawned())
+    async with trio.open_nursery() as nursery:
+        await child.launch(nursery, on_end)
+
+    assert (ends, stage.take()) == ([(ChildState.STOPPING, None)], "")
 
 
 async def test_cancelled_during_the_start_stops_what_runs(stage: Stage, autojump_clock: MockClock) -> None:
@@ -383,15 +411,37 @@ async def test_siblings_that_have_ended_for_good_stay_so(stage: Stage, autojump_
         assert states(supervisor) == {"a": "running", "t": "ended", "x": "ended"}
 
 
-async def test_a_temporary_child_lost_during_the_start_does_not_hold_it_up(
+async def test_a_temporary_child_lost_during_its_start_does_not_hold_up_the_rest(
     stage: Stage, autojump_clock: MockClock
 ) -> None:
-    stage.fail_starts("c", Boom())
     supervisor = stage.supervisor(
-        stage.child("x", Restart.TEMPORARY), stage.child("c"), strategy=Strategy.ONE_FOR_ALL
+        stage.child("a"), stage.child("x", Restart.TEMPORARY, start_s=5), strategy=Strategy.ONE_FOR_ALL
     )
-    async with running(supervisor):
-        assert stage.take() == "+x +c -c -x +c"
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(crash_after, stage, "a", 2.0)
+        with trio.fail_after(100):
+            await nursery.start(supervisor.run)
+        await settle()
+        assert stage.take() == "+a +x -a -x +a"
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_wave_overtaken_in_the_tick_of_its_start_starts_nothing(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    for _ in range(20):
+        supervisor = stage.supervisor(
+            *map(stage.child, "ab"), strategy=Strategy.REST_FOR_ONE, backoff=Backoff(initial_s=5, max_s=5)
+        )
+        async with running(supervisor):
+            stage.take()
+            stage.crash("b")
+            await wait_all_tasks_blocked()
+            # The back-off of b and the life of a end in one tick, in any order.
+            await crash_after(stage, "a", 5)
+            await settle()
+
+            assert stage.take() in {"-b -a +a +b", "-b +b -a -b +a +b"}
 
 
 async def test_a_restart_keeps_the_mailbox(stage: Stage, autojump_clock: MockClock) -> None:
@@ -497,12 +547,26 @@ async def test_a_child_whose_death_ends_all_escalates_without_a_restart(
 async def test_an_escalation_during_the_start_starts_no_further_child(
     stage: Stage, autojump_clock: MockClock
 ) -> None:
-    error = Boom()
-    stage.fail_starts("b", error)
-    supervisor = stage.supervisor(stage.child("a"), stage.child("b", escalates=True), stage.child("c"))
+    # Again and again: the tasks of one tick run in any order.
+    for _ in range(20):
+        error = Boom()
+        stage.fail_starts("b", error)
+        supervisor = stage.supervisor(stage.child("a"), stage.child("b", escalates=True), stage.child("c"))
 
-    assert await escalation_of(supervisor.run, settle) is error
-    assert stage.take() == "+a +b -b -a"
+        assert await escalation_of(supervisor.run, settle) is error
+        assert stage.take() == "+a +b -b -a"
+
+
+async def test_an_escalation_during_the_start_is_no_start(stage: Stage, autojump_clock: MockClock) -> None:
+    supervisor = stage.supervisor(
+        stage.child("a", escalates=True), stage.child("x", Restart.TEMPORARY, start_s=5)
+    )
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(crash_after, stage, "a", 2.0)
+        with pytest.raises(Boom):
+            await nursery.start(supervisor.run)
+
+    assert stage.take() == "+a +x -a -x"
 
 
 async def test_a_permanent_child_that_only_returns_escalates_as_closed(
@@ -649,12 +713,14 @@ async def test_an_interrupt_in_a_child_stops_the_others_and_goes_on(
         await trio.sleep(1)
         raise KeyboardInterrupt
 
-    supervisor = stage.supervisor(stage.child("a"), ChildSpec("struck", start), stage.child("c"))
+    supervisor = stage.supervisor(
+        stage.child("a"), ChildSpec("struck", start, escalates=True), stage.child("c")
+    )
     with pytest.RaisesGroup(KeyboardInterrupt):
         await supervisor.run()
 
     assert stage.take() == "+a +c -c -a"
-    assert stage.lines("actor.crashed") == []
+    assert stage.lines("actor.crashed") == stage.lines("actor.escalated") == []
 
 
 async def test_cancelled_in_back_off_restarts_nothing(stage: Stage, autojump_clock: MockClock) -> None:
@@ -665,6 +731,16 @@ async def test_cancelled_in_back_off_restarts_nothing(stage: Stage, autojump_clo
         await trio.sleep(1)
 
     assert stage.take() == "-a -b"
+
+
+async def test_a_crash_beside_the_stop_restarts_nothing(stage: Stage, autojump_clock: MockClock) -> None:
+    supervisor = stage.supervisor(stage.child("a"), stage.child("b"), stage.child("c", farewell_s=5))
+    async with trio.open_nursery() as outer:
+        async with running(supervisor):
+            stage.take()
+            outer.start_soon(crash_after, stage, "b", 1.0)
+    assert stage.take() == "-b -c -a"
+    assert [line["actor"] for line in stage.lines("actor.crashed")] == ["b"]
 
 
 async def test_a_failed_clean_up_is_logged_and_nobody_is_left_behind(
@@ -750,6 +826,23 @@ async def test_a_child_removed_in_back_off_does_not_come_again(
         await settle()
 
         assert stage.take() == "-b -c -a +a +c"
+
+
+async def test_a_child_removed_before_its_start_is_not_waited_for(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    supervisor = stage.supervisor(stage.child("a", start_s=5), stage.child("b"))
+
+    async def remove() -> None:
+        await trio.sleep(1)
+        await supervisor.remove("b")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(remove)
+        with trio.fail_after(100):
+            await nursery.start(supervisor.run)
+        assert stage.take() == "+a"
+        nursery.cancel_scope.cancel()
 
 
 # What it tells

@@ -1,6 +1,6 @@
 """Any story of crashes, ends, additions and removals keeps the promises on order and comes to rest."""
 
-from collections.abc import Callable
+from contextlib import suppress
 
 import attrs
 import structlog
@@ -108,10 +108,9 @@ class Troupe:
                 pass
 
     def order(self, name: str, *, crash: bool) -> None:
-        try:
+        # One that has its order already keeps it.
+        with suppress(trio.WouldBlock, trio.BrokenResourceError):
             self.alive[name].send_nowait(crash)
-        except (trio.WouldBlock, trio.BrokenResourceError):
-            pass  # It has its order already.
 
     async def play(self, deeds: list[Deed]) -> None:
         with trio.fail_after(1000):
@@ -138,5 +137,4 @@ class Troupe:
 )
 def test_any_story_comes_to_rest(strategy: Strategy, restarts: list[Restart], deeds: list[Deed]) -> None:
     troupe = Troupe(strategy, restarts)
-    play: Callable[[list[Deed]], object] = troupe.play
-    trio.run(play, deeds, clock=MockClock(autojump_threshold=0))
+    trio.run(troupe.play, deeds, clock=MockClock(autojump_threshold=0))

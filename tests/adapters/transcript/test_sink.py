@@ -203,6 +203,7 @@ async def test_what_is_in_the_sink_is_found_after_a_restart(tmp_path: Path) -> N
     with open_sink(path) as sink:
         await sink.append(said('k"1\\é'))
     with open_sink(path) as sink:
+        assert sink.known_lines == 1
         assert await sink.find('k"1\\é')
         assert not await sink.find("k2")
 

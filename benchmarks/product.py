@@ -1,0 +1,186 @@
+"""The product under load, driven in a closed loop: so many messages in flight, never more."""
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Literal, cast
+
+import apsw
+import attrs
+import structlog
+import trio
+
+from benchmarks.raw import Rate
+from benchmarks.raw_store import Sync
+from shardline import BusMessage, Context, Direction, MessageEnvelope, Runtime, Topology
+from shardline.actors.identifiers import new_uuid7
+from shardline.adapters.base import ChannelCaps, Edge, Inbound, Outbound, SendOutcome, Sent
+
+TEXT = "user3: I'm afraid not. Any version of mplayer except for -k7* should work for your cpu"
+SENT_AT = "2026-01-01T00:00:00Z"
+MOST_IN_FLIGHT = 1_024
+Drive = Callable[["Memory", Runtime], Awaitable[int]]
+
+
+@attrs.define
+class Memory:
+    """A channel in memory: whatever is sent arrives."""
+
+    name: str = "memory"
+    prefix: str = "memory"
+    # Never the limit: the runtime is what is measured.
+    caps: ChannelCaps = ChannelCaps(concurrency=MOST_IN_FLIGHT)
+    edge: Edge | None = None
+
+    async def run(self, edge: Edge, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        self.edge = edge
+        task_status.started()
+        await trio.sleep_forever()
+
+    async def send(self, out: Outbound) -> SendOutcome:
+        return Sent(None)
+
+    async def say(self, number: int, conversations: int) -> None:
+        assert self.edge is not None
+        await self.edge.accept(
+            Inbound(
+                platform_message_id=str(number),
+                address=str(number % conversations),
+                text=TEXT,
+                sender="user1",
+                sent_at=SENT_AT,
+            )
+        )
+
+
+def counting_bot(*, replies: bool) -> Topology:
+    """Counts the turns of each conversation in its state, and says the number with the text."""
+    topology = Topology()
+
+    @topology.on("chat.message", concurrency=MOST_IN_FLIGHT)
+    async def answer(ctx: Context, message: BusMessage) -> None:
+        if replies:
+            turns = ctx.state.get("turns", 0)
+            assert isinstance(turns, int)
+            ctx.state["turns"] = turns + 1
+            ctx.reply(f"{turns + 1}: {message.payload.text}")
+
+    return topology
+
+
+def product_chat(path: Path, sync: Sync, in_flight: int, conversations: int, seconds: float) -> Rate:
+    """Accept, handle, reply, sent recorded; `in_flight` messages between the first and the last of these."""
+    return _run(path, sync, counting_bot(replies=True), "sent", in_flight, conversations, seconds)
+
+
+def product_handle(path: Path, sync: Sync, in_flight: int, conversations: int, seconds: float) -> Rate:
+    """Accept, handle, done; nothing is said."""
+    return _run(path, sync, counting_bot(replies=False), "handled", in_flight, conversations, seconds)
+
+
+def product_publish(path: Path, sync: Sync, publishers: int, seconds: float) -> Rate:
+    """`Runtime.publish_validated`, so many publishers at once; nobody handles what is stored."""
+
+    async def drive(channel: Memory, runtime: Runtime) -> int:
+        until_s = time.perf_counter() + seconds
+        published = 0
+
+        async def publish(first: int) -> None:
+            nonlocal published
+            number = first
+            while time.perf_counter() < until_s:
+                await runtime.publish_validated(_message(number))
+                number += publishers
+                published += 1
+
+        async with trio.open_nursery() as nursery:
+            for first in range(publishers):
+                nursery.start_soon(publish, first)
+        return published
+
+    return _measure(path, sync, Topology(), drive)
+
+
+def _run(
+    path: Path,
+    sync: Sync,
+    topology: Topology,
+    counter: Literal["sent", "handled"],
+    in_flight: int,
+    conversations: int,
+    seconds: float,
+) -> Rate:
+    async def drive(channel: Memory, runtime: Runtime) -> int:
+        slots = trio.Semaphore(in_flight)
+        until_s = time.perf_counter() + seconds
+
+        async def free_slots() -> None:
+            seen = 0
+            while True:
+                await runtime.wait_until(lambda: runtime.counters.get(counter, 0) > seen)
+                for _ in range(runtime.counters[counter] - seen):
+                    slots.release()
+                seen = runtime.counters[counter]
+
+        async def say(first: int) -> None:
+            number = first
+            while time.perf_counter() < until_s:
+                await slots.acquire()
+                await channel.say(number, conversations)
+                number += in_flight
+
+        async with trio.open_nursery() as background:
+            background.start_soon(free_slots)
+            async with trio.open_nursery() as speakers:
+                for first in range(in_flight):
+                    speakers.start_soon(say, first)
+            await runtime.wait_until(lambda: runtime.is_quiet)
+            background.cancel_scope.cancel()
+        return runtime.counters[counter]
+
+    return _measure(path, sync, topology, drive)
+
+
+def _measure(path: Path, sync: Sync, topology: Topology, drive: Drive) -> Rate:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+
+    async def main() -> Rate:
+        channel = Memory()
+        durability: Literal["full", "normal"] = "full" if sync == "FULL" else "normal"
+        async with Runtime.open(
+            topology, store=path, adapters=[channel], unhandled="park", durability=durability
+        ) as runtime:
+            commits = _commits(path)
+            begin_s = time.perf_counter()
+            messages = await drive(channel, runtime)
+            took_s = time.perf_counter() - begin_s
+            return Rate(messages=messages, commits=_commits(path) - commits, took_s=took_s)
+
+    return trio.run(main)
+
+
+def _commits(path: Path) -> int:
+    database = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        ((count,),) = cast(
+            "list[tuple[int]]", database.execute("SELECT commit_seq FROM store_commit").fetchall()
+        )
+        return count
+    finally:
+        database.close()
+
+
+def _message(number: int) -> BusMessage:
+    message_id = new_uuid7()
+    return BusMessage(
+        id=message_id,
+        direction=Direction.INBOUND,
+        channel="memory",
+        topic="chat.message",
+        conversation_key=f"memory:{number % 2_000}",
+        idempotency_key=message_id,
+        correlation_id=message_id,
+        payload=MessageEnvelope(message_id=message_id, text=TEXT, sent_at=SENT_AT, session_id=message_id),
+        created_at_us=1_767_225_600_000_000,
+    )
