@@ -181,7 +181,7 @@ class Supervisor:
             for child in reversed(wave.stops):
                 await child.stop()
             await trio.sleep(wave.delay_s)
-            while wave.waiting and not wave.is_replaced():
+            while wave.waiting:
                 child = wave.waiting[0]
                 await child.launch(self._open(), self._on_end)
                 if wave.is_replaced():

@@ -28,14 +28,12 @@ from .alarms import Alarms
 from .build import Tree, build_tree, check_adapters
 from .channel import Adapter
 from .defaults import GRACE_S, MAX_INFLIGHT, SHARD_COUNT
-from .emits import new_event
+from .emits import new_event, publish_row
 from .gate import Gate
 from .operators import DeadLetters, Messages, OutboxDesk
 from .receipt import Receipt
 from .retry import RetryPolicy
-from .send import PendingRow
 from .services import Services
-from .shard_messages import SendArrived
 from .tokens import Tokens
 from .topology import Topology
 
@@ -268,10 +266,10 @@ class Runtime:
         services = self._services
         if services.draining:
             return
+        await self._tree.root.remove("edges")
         services.draining = True
         services.tokens.close()
         services.flush_all()
-        await self._tree.root.remove("edges")
         with trio.move_on_after(self._grace_s) as grace:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._cut_on_hurry, grace)
@@ -331,10 +329,7 @@ class Runtime:
                 hops=message.hops,
             ),
         )
-        outcome = await services.store.publish(Publish(row=row, at_us=now_us))
-        if isinstance(outcome, Stored):
-            record = attrs.evolve(row.record, seq=outcome.seq)
-            services.shards[home].tell_arrival(SendArrived(PendingRow(record, row.content)))
+        outcome = await publish_row(Publish(row=row, at_us=now_us), services)
         return _receipt(message.topic, home, outcome)
 
     async def _publish_event(self, event: Event) -> Receipt:
@@ -347,7 +342,7 @@ class Runtime:
         row = new_event(event, self._services, fallback_key=None)
         now_us = self._services.clock.wall_us()
         return _receipt(
-            event.topic, row.partition, await self._services.store.publish(Publish(row=row, at_us=now_us))
+            event.topic, row.partition, await publish_row(Publish(row=row, at_us=now_us), self._services)
         )
 
     def _check_open(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import attrs
+import trio
 
 from ..actors.envelope import MessageEnvelope
 from ..actors.event import Event, validate_event
@@ -14,9 +14,23 @@ from ..actors.identifiers import new_uuid7, session_id_for
 from ..actors.instants import rfc3339_from_us
 from ..actors.keys import fnv1a32, prefix_of, shard_of
 from ..actors.message import BusMessage, Direction, validate_message
-from ..storage.commands import Duplicate, Emit, EmitNumber, NewEvent, NewInbox, NewOutbox, Stored
+from ..storage.commands import (
+    Duplicate,
+    Emit,
+    EmitNumber,
+    NewEvent,
+    NewInbox,
+    NewOutbox,
+    NewRow,
+    Outcome,
+    Publish,
+    Refused,
+    Stored,
+)
 from ..storage.records import InboxRecord, InboxStatus
 from .effects import EventEffect, MessageEffect
+from .inbox_rules import accepted
+from .outbox_steps import placed
 from .send import PendingRow
 from .shard_messages import MessageArrived, SendArrived
 from .turn import QueuedRow
@@ -114,16 +128,44 @@ def new_event(event: Event, services: Services, *, fallback_key: str | None) -> 
     )
 
 
-def tell_arrival(emit: Emit, outcome: Stored | Duplicate, services: Services) -> None:
-    """Tell the target's shard of a row that an emit has stored."""
+def tell_arrival(row: NewRow, outcome: Outcome, services: Services) -> None:
+    """Tell the home of a row that it is stored there; to be called when the journal settles it, in its order.
+
+    A lane takes what it is told in the order of `seq`: word that came late would be taken for a row it knows.
+    """
     if not isinstance(outcome, Stored):
         return
-    row = emit.row
     if isinstance(row, NewInbox):
-        record = attrs.evolve(row.record, seq=outcome.seq, offset=outcome.offset)
+        record = accepted(row.record, seq=outcome.seq, offset=outcome.offset, epoch=None)
         services.shards[record.shard].tell_arrival(
             MessageArrived(QueuedRow(record, row.message, holds_token=False))
         )
     elif isinstance(row, NewOutbox):
-        sent = attrs.evolve(row.record, seq=outcome.seq)
+        sent = placed(row.record, outcome.seq)
         services.shards[sent.shard].tell_arrival(SendArrived(PendingRow(sent, row.content)))
+
+
+async def publish_row(part: Publish, services: Services) -> Stored | Duplicate:
+    """Store a row that comes from no edge, tell its home, and return after the commit.
+
+    Raises:
+        BusError: the refusal, by its code.
+    """
+    settled = trio.Event()
+    outcomes: list[Outcome] = []
+
+    def settle(outcome: Outcome) -> None:
+        tell_arrival(part.row, outcome, services)
+        outcomes.append(outcome)
+        settled.set()
+
+    services.store.submit(part, settle)
+    # Handed over it cannot be taken back: whoever publishes learns what became of it.
+    with trio.CancelScope(shield=True):
+        await settled.wait()
+    (outcome,) = outcomes
+    if isinstance(outcome, Stored | Duplicate):
+        return outcome
+    if isinstance(outcome, Refused):
+        raise outcome.error
+    raise AssertionError("a publish settles as stored, duplicate or refused")

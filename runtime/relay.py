@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from ..storage.commands import Commit, Emit
-from .emits import tell_arrival
+from ..storage.commands import Commit
+from .emits import publish_row
 
 if TYPE_CHECKING:
     from .services import Services
@@ -60,7 +60,7 @@ class Relay:
         services = self._services
         while page := services.store.reader.emits(shard, _PAGE):
             for number, part in page:
-                tell_arrival(Emit(number, part.row), await services.store.publish(part), services)
+                await publish_row(part, services)
                 await services.store.commit(
                     Commit(
                         shard=shard,

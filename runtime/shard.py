@@ -11,7 +11,8 @@ import trio
 
 from ..actors.actor import Actor
 from ..actors.errors import BusError, Code
-from ..storage.commands import Commit, Committed, InboxMove, OutboxMove, Outcome, Refused, Stored
+from ..storage.commands import Commit, Committed, Emit, InboxMove, OutboxMove, Outcome, Refused, Stored
+from .emits import tell_arrival
 from .inbox_rules import Release as ReleaseTurn
 from .inbox_rules import inbox_move
 from .outbox_rules import Release as ReleaseSend
@@ -132,7 +133,7 @@ class ShardActor(Actor[ShardMessage]):
         A refusal without `refused` means that the shard and the store disagree: the shard crashes and reads again.
         """
         self._unsettled += 1
-        self._services.store.submit(commit, partial(self._settled, self.epoch, then, refused))
+        self._services.store.submit(commit, partial(self._settled, self.epoch, commit.emits, then, refused))
 
     def submit_moves(
         self,
@@ -150,10 +151,17 @@ class ShardActor(Actor[ShardMessage]):
     def _settled(
         self,
         epoch: int,
+        emits: tuple[Emit, ...],
         then: Callable[[Committed], None],
         refused: Callable[[BusError], None] | None,
         outcome: Outcome,
     ) -> None:
+        """The journal calls this in its own order: whoever gets rows of this Commit hears of them in that order."""
+        if emits and isinstance(outcome, Committed):
+            for emit, arrived in zip(emits, outcome.emits, strict=False):
+                tell_arrival(emit.row, arrived, self._services)
+            if not outcome.emits:
+                self._services.relay.nudge(self.number)
         self.tell(Settled(epoch, then, refused, outcome))
 
     # --- the actor -------------------------------------------------------------------------------------------

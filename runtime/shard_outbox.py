@@ -10,7 +10,6 @@ from ..storage.records import OnUncertain, OutboxRecord, OutboxState
 from .backlog import OutboxBacklog
 from .channel import NotSent, Sent
 from .effects import Effect
-from .emits import tell_arrival
 from .lane import Lanes
 from .outbox_rules import (
     Drop,
@@ -73,7 +72,7 @@ class ShardOutbox:
         return Planned(tuple(started), tuple(emits), tuple(rows))
 
     def placed(self, planned: Planned, committed: Committed) -> None:
-        """The turn is on disk: start its first sends, queue the others, tell the other homes."""
+        """The turn is on disk: start its first sends, queue the others."""
         for (lane, row, rides), outcome in zip(planned.rows, committed.outbox, strict=True):
             lane.arriving -= 1
             if isinstance(outcome, Stored):
@@ -86,10 +85,6 @@ class ShardOutbox:
             elif rides:
                 self._unreserve(lane, row)
             self._look(lane)
-        for emit, outcome in zip(planned.emits, committed.emits, strict=False):
-            tell_arrival(emit, outcome, self._services)
-        if len(committed.emits) < len(planned.emits):
-            self._services.relay.nudge(self._shard.number)
 
     def unplanned(self, planned: Planned) -> None:
         """The turn was refused: take the reservations back."""

@@ -39,7 +39,6 @@ __all__ = [
     "SendRef",
     "Status",
     "Topology",
-    "__version__",
     "conversation_key",
     "error_code_of",
     "run",

@@ -7,10 +7,9 @@ import trio
 from trio.testing import MockClock
 
 from shardline import BusError, BusMessage, Code, Context, Permanent, RetryPolicy, Topology
-from shardline.actors.errors import Permanence
-from shardline.adapters.base import ChannelCaps, NotSent, Sent, Uncertain
+from shardline.adapters.base import Sent, Uncertain
 from shardline.storage.records import InboxStatus, OutboxState
-from shardline.testing import FakeChannel, Harness
+from shardline.testing import Harness
 
 NO_JITTER = RetryPolicy(max_retries=3, base_delay_s=1, jitter="none")
 
@@ -284,89 +283,6 @@ async def test_endless_chains_end(autojump_clock: MockClock) -> None:
 
         assert runs == list(range(65))
         assert bot.dead()[0].record.errors[0].code == "HOP_LIMIT"
-
-
-async def test_refused_sends_are_classified_by_the_adapter_alone(autojump_clock: MockClock) -> None:
-    """Field entry 20: a permanent refusal is dead after one attempt, whatever its text says."""
-    text = "network unreachable timeout 429"
-    async with Harness(counting_bot()) as bot:
-        bot.channel("fake").script(
-            NotSent(Code.RECIPIENT_BLOCKED, Permanence.PERMANENT, text=text),
-            NotSent(Code.DELIVERY_PERMANENT, Permanence.TRANSIENT, text="try again"),
-        )
-        await bot.say("fake:a", "one")
-        await bot.settle()
-        await bot.say("fake:a", "two")
-        await bot.settle()
-
-        first, second = bot.outbox("fake:a")
-        assert (first.state, first.attempts) == (OutboxState.DEAD, 1)
-        assert first.errors[0].code == "RECIPIENT_BLOCKED"
-        assert (second.state, second.attempts) == (OutboxState.SENT, 2)
-
-
-async def test_a_later_message_does_not_overtake_one_in_back_off(autojump_clock: MockClock) -> None:
-    """Field entry 22."""
-    async with Harness(counting_bot()) as bot:
-        bot.channel("fake").script(NotSent(Code.DELIVERY_PERMANENT, Permanence.TRANSIENT))
-        for number in range(3):
-            await bot.say("fake:a", str(number))
-        await bot.settle()
-
-        assert bot.sent("fake:a") == ["1: 0", "2: 1", "3: 2"]
-
-
-async def test_rate_limits_are_no_attempts(autojump_clock: MockClock) -> None:
-    async with Harness(counting_bot()) as bot:
-        bot.channel("fake").script(*[NotSent(Code.RATE_LIMITED, Permanence.TRANSIENT, retry_after_s=7)] * 9)
-        await bot.say("fake:a", "hi")
-        start = trio.current_time()
-        await bot.settle()
-
-        (row,) = bot.outbox("fake:a")
-        assert (row.state, row.attempts, row.claim) == (OutboxState.SENT, 1, 10)
-        assert trio.current_time() - start == pytest.approx(63, abs=1)
-
-
-@pytest.mark.parametrize(
-    ("lookup", "state", "attempts"),
-    [
-        (Sent("7"), OutboxState.SENT, 1),
-        (NotSent(Code.NOT_FOUND, Permanence.PERMANENT), OutboxState.SENT, 2),
-        (None, OutboxState.UNCERTAIN, 1),
-    ],
-)
-async def test_an_uncertain_send_is_looked_up_where_the_channel_can(
-    autojump_clock: MockClock, lookup: Sent | NotSent | None, state: OutboxState, attempts: int
-) -> None:
-    channel = FakeChannel("fake", ChannelCaps(reconciles=True))
-    async with Harness(counting_bot(), channels=[channel]) as bot:
-        channel.script(RuntimeError("the line went dead"))
-        channel.answer_lookups(lookup)
-        await bot.say("fake:a", "one")
-        await bot.say("fake:a", "two")
-        await bot.settle()
-
-        first, second = bot.outbox("fake:a")
-        assert (first.state, first.attempts) == (state, attempts)
-        assert second.state is OutboxState.SENT
-        if state is OutboxState.SENT and attempts == 2:
-            assert bot.sent("fake:a") == ["1: one", "2: two"]
-
-
-async def test_a_channel_that_drops_copies_is_sent_to_again(autojump_clock: MockClock) -> None:
-    channel = FakeChannel("fake", ChannelCaps(deduplicates=True))
-    async with Harness(counting_bot(), channels=[channel]) as bot:
-        channel.script(Uncertain("no answer"), Sent("1", deduped=True))
-        await bot.say("fake:a", "one")
-        await bot.say("fake:a", "two")
-        await bot.settle()
-
-        first, second = bot.outbox("fake:a")
-        assert (first.state, first.attempts, first.deduped) == (OutboxState.SENT, 2, True)
-        assert [out.idempotency_key for out in channel.attempts] == [first.idempotency_key] * 2 + [
-            second.idempotency_key
-        ]
 
 
 async def test_a_bad_message_from_a_linear_edge_is_counted_and_harms_nobody(
