@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Sequence
 from enum import IntEnum
 from pathlib import Path
 from typing import Literal
 
+import structlog
 import trio
 
 from ..actors.errors import BusError
@@ -15,6 +17,7 @@ from .app import Runtime
 from .channel import Adapter
 from .collector import calm_collector
 from .defaults import GRACE_S, MAX_INFLIGHT, SHARD_COUNT
+from .logs import set_up_logs
 from .topology import Topology
 
 
@@ -63,10 +66,13 @@ def run(
         return ExitCode.CANCELLED_WORK if runtime.has_cancelled_work else ExitCode.CLEAN
 
     calm_collector()
+    if not structlog.is_configured():
+        set_up_logs(level=logging.INFO)
     try:
         code = trio.run(main)
-    except BusError as error:
-        sys.stderr.write(f"shardline: {error}\n")
+    except (BusError, OSError) as error:
+        # What an operator can do something about; anything else is a bug and keeps its traceback.
+        sys.stderr.write(f"shardline: {error if isinstance(error, BusError) else repr(error)}\n")
         code = ExitCode.FAILURE
     if code is not ExitCode.CLEAN:
         sys.exit(code)

@@ -33,6 +33,7 @@ class FakeChannel:
     _script: deque[SendOutcome | Exception] = attrs.field(factory=deque[SendOutcome | Exception], init=False)
     _lookup_answer: Sent | NotSent | None = attrs.field(default=None, init=False)
     _edge: Edge | None = attrs.field(default=None, init=False)
+    _is_cut: bool = attrs.field(default=False, init=False)
     _said: int = attrs.field(default=0, init=False)
 
     @property
@@ -74,6 +75,14 @@ class FakeChannel:
             raise RuntimeError("the fake channel is not open; use it inside a runtime or Harness")
         return await self._edge.accept(inbound) is not None
 
+    def cut(self) -> None:
+        """The process that uses it dies: what it still sends reaches nobody."""
+        self._is_cut = True
+
+    def mend(self) -> None:
+        """The next process has a line of its own."""
+        self._is_cut = False
+
     async def run(self, edge: Edge, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Hold the edge for `say`."""
         self._edge = edge
@@ -86,6 +95,8 @@ class FakeChannel:
     async def send(self, out: Outbound) -> SendOutcome:
         """Do what the script says."""
         await trio.lowlevel.checkpoint()
+        if self._is_cut:
+            await trio.sleep_forever()
         self.attempts.append(out)
         outcome = self._script.popleft() if self._script else Sent(str(len(self.attempts)))
         if isinstance(outcome, Exception):

@@ -202,7 +202,13 @@ class Harness:
     async def crash(self) -> None:
         """Drop everything that is not on disk, as a kill would, and open again."""
         left = self._place.copy()
+        for channel in self._channels.values():
+            channel.cut()
+        self.runtime.request_stop()
+        self.runtime.request_stop()
         await self._stack.aclose()
+        for channel in self._channels.values():
+            channel.mend()
         self._stack = AsyncExitStack()
         self._place = left
         await self._open()

@@ -20,9 +20,9 @@ from ...adapters.transcript import Sink, Tally, Transcript, open_sink, order_vio
 from ..app import Runtime
 from ..collector import calm_collector
 from ..context import Context
+from ..logs import set_up_logs
 from ..run import ExitCode
 from ..topology import Topology
-from .logs import set_up_logs
 from .paths import check_paths
 from .problem import Problem
 from .sample import sample_log

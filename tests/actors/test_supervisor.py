@@ -214,7 +214,7 @@ async def test_a_crash_is_a_line_with_its_code_and_a_count_but_without_its_text(
     assert {(line["supervisor"], line["actor"], line["log_level"]) for line in lines} == {
         ("top", "a", "error")
     }
-    assert str(lines[0]["site"]).startswith(f"{__name__}:")
+    assert str(lines[0]["site"]).startswith(f"{Stage.__module__}:")
     assert "secret" not in str(lines)
     assert [line["restarts"] for line in stage.lines("actor.restarted")] == [1, 2]
 

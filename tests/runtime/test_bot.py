@@ -318,3 +318,32 @@ async def test_state_that_cannot_be_stored_kills_only_its_message(
         (dead,) = bot.dead()
         assert dead.record.errors[0].code == "INVALID_MESSAGE"
         assert "$.x[1]" in dead.record.errors[0].text
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite-inline"])
+async def test_a_crash_in_a_handler_runs_it_again_and_sends_once(
+    autojump_clock: MockClock, store: str
+) -> None:
+    topology = Topology()
+    runs: list[tuple[str, int]] = []
+
+    @topology.on("chat.message")
+    async def answer(ctx: Context, message: BusMessage) -> None:
+        runs.append((message.payload.text, ctx.claim))
+        if message.payload.text == "slow" and ctx.claim == 1:
+            await trio.sleep(25)
+        ctx.reply(message.payload.text)
+
+    async with Harness(topology, store="memory" if store == "memory" else "sqlite-inline") as bot:
+        await bot.say("fake:a", "first")
+        await bot.settle()
+        await bot.say("fake:a", "slow")
+        await bot.say("fake:a", "last")
+        await bot.settle(until_s=1)
+        await bot.crash()
+        await bot.settle()
+
+        assert runs == [("first", 1), ("slow", 1), ("slow", 2), ("last", 1)]
+        assert bot.sent("fake:a") == ["first", "slow", "last"]
+        slow = bot.runtime.messages.list()[1]
+        assert (slow.record.crashes, slow.record.failures) == (0, 0)
