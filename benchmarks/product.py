@@ -82,7 +82,7 @@ def product_handle(path: Path, sync: Sync, in_flight: int, conversations: int, s
 def product_publish(path: Path, sync: Sync, publishers: int, seconds: float) -> Rate:
     """`Runtime.publish_validated`, so many publishers at once; nobody handles what is stored."""
 
-    async def drive(channel: Memory, runtime: Runtime) -> int:
+    async def drive(_: Memory, runtime: Runtime) -> int:
         until_s = time.perf_counter() + seconds
         published = 0
 
@@ -115,13 +115,18 @@ def _run(
         slots = trio.Semaphore(in_flight)
         until_s = time.perf_counter() + seconds
 
+        freed = 0
+
+        def has_ended() -> bool:
+            return runtime.counters.get(counter, 0) > freed
+
         async def free_slots() -> None:
-            seen = 0
+            nonlocal freed
             while True:
-                await runtime.wait_until(lambda: runtime.counters.get(counter, 0) > seen)
-                for _ in range(runtime.counters[counter] - seen):
+                await runtime.wait_until(has_ended)
+                for _ in range(runtime.counters[counter] - freed):
                     slots.release()
-                seen = runtime.counters[counter]
+                freed = runtime.counters[counter]
 
         async def say(first: int) -> None:
             number = first
