@@ -159,6 +159,7 @@ async def publish_row(part: Publish, services: Services) -> Stored | Duplicate:
         outcomes.append(outcome)
         settled.set()
 
+    await trio.lowlevel.checkpoint_if_cancelled()
     services.store.submit(part, settle)
     # Handed over it cannot be taken back: whoever publishes learns what became of it.
     with trio.CancelScope(shield=True):

@@ -2,7 +2,8 @@
 
 A slot is reserved before work is claimed on disk, and given back when the work has ended; whoever finds none free
 stands in line. Workers outlive jobs and wake each other in a chain, so a burst of jobs costs one wake-up. Each worker
-keeps one cancel scope for many jobs and moves its deadline: a scope per job would cost a fifth of the throughput.
+keeps one cancel scope for many jobs, and one alarm watches the time limits of all: a scope with a deadline for each
+job would cost a fifth of the throughput.
 """
 
 from __future__ import annotations
@@ -34,6 +35,16 @@ class Job(Protocol):
 J = TypeVar("J", bound=Job)
 
 
+class _Run:
+    """A job under way: the scope that cancels it, and when it has run for too long."""
+
+    __slots__ = ("due_s", "scope")
+
+    def __init__(self, scope: trio.CancelScope, due_s: float) -> None:
+        self.scope = scope
+        self.due_s = due_s
+
+
 class WorkerPool(Generic[J]):
     """Runs jobs, at most `slots` at once.
 
@@ -52,7 +63,9 @@ class WorkerPool(Generic[J]):
         self._nursery: trio.Nursery | None = None
         self._workers = 0
         self._waking = False
-        self._running: dict[J, trio.CancelScope] = {}
+        self._running: dict[J, _Run] = {}
+        self._next_due_s = math.inf
+        self._alarm = trio.CancelScope()
         self._revoked: dict[J, trio.Event] = {}
 
     @property
@@ -92,6 +105,7 @@ class WorkerPool(Generic[J]):
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             try:
+                nursery.start_soon(self._watch)
                 task_status.started()
                 if self._ready:
                     self._wake_one()
@@ -119,7 +133,7 @@ class WorkerPool(Generic[J]):
         for job in wanted:
             if job in self._running:
                 self._revoked[job] = trio.Event()
-                self._running[job].cancel()
+                self._running[job].scope.cancel()
             elif job in self._ready:
                 self._ready.remove(job)
                 job.dropped()
@@ -146,10 +160,8 @@ class WorkerPool(Generic[J]):
             self._workers += 1
             self._nursery.start_soon(self._worker)
 
-    async def _next_job(self, scope: trio.CancelScope) -> J:
+    async def _next_job(self) -> J:
         while not self._ready:
-            # Left as it was between jobs of a burst: moving a deadline is dear.
-            scope.deadline = math.inf
             task = trio.lowlevel.current_task()
             self._parked.append(task)
 
@@ -174,10 +186,9 @@ class WorkerPool(Generic[J]):
                 with trio.CancelScope() as scope:
                     for _ in range(_CHECKPOINT_EVERY):
                         job = None
-                        job = await self._next_job(scope)
-                        self._running[job] = scope
+                        job = await self._next_job()
                         error = None
-                        scope.deadline = trio.current_time() + job.timeout_s
+                        self._begin(job, scope)
                         try:
                             await self._work(job)
                         except Exception as raised:
@@ -196,6 +207,25 @@ class WorkerPool(Generic[J]):
                 if job is not None:
                     self._end(job, error, timed_out=not outside, cancelled=outside)
             await trio.lowlevel.checkpoint()
+
+    def _begin(self, job: J, scope: trio.CancelScope) -> None:
+        due_s = trio.current_time() + job.timeout_s
+        self._running[job] = _Run(scope, due_s)
+        if due_s < self._next_due_s:
+            self._next_due_s = self._alarm.deadline = due_s
+
+    async def _watch(self) -> None:
+        """Cancel what has run for too long. One alarm for all: a deadline for each job costs as much as its start."""
+        while True:
+            now_s = trio.current_time()
+            self._next_due_s = math.inf
+            for run in self._running.values():
+                if run.due_s <= now_s:
+                    run.scope.cancel()
+                else:
+                    self._next_due_s = min(self._next_due_s, run.due_s)
+            with trio.CancelScope(deadline=self._next_due_s) as self._alarm:
+                await trio.sleep_forever()
 
     def _end(
         self, job: J, error: BaseException | None, *, timed_out: bool = False, cancelled: bool = False
