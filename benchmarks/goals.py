@@ -62,10 +62,10 @@ def goals(seconds: float) -> list[Goal]:
         publish("FULL", 16, 0.525),
         publish("FULL", 256, 0.385),
         Goal(
-            name="handle without an answer, 1 in flight",
+            name="handle without an answer, 1 publisher",
             sync="FULL",
             bar=0.84,
-            product=partial(product_handle, sync="FULL", in_flight=1, conversations=2_000, seconds=seconds),
+            product=partial(product_handle, sync="FULL", conversations=2_000, seconds=seconds),
             raw=partial(raw_handle, sync="FULL", seconds=seconds),
         ),
         chat("FULL", 1, 2_000, 0.49),

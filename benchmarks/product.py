@@ -71,12 +71,22 @@ def counting_bot(*, replies: bool) -> Topology:
 
 def product_chat(path: Path, sync: Sync, in_flight: int, conversations: int, seconds: float) -> Rate:
     """Accept, handle, reply, sent recorded; `in_flight` messages between the first and the last of these."""
-    return _run(path, sync, counting_bot(replies=True), "sent", in_flight, conversations, seconds)
+    return _run(path, sync, counting_bot(replies=True), in_flight, conversations, seconds)
 
 
-def product_handle(path: Path, sync: Sync, in_flight: int, conversations: int, seconds: float) -> Rate:
-    """Accept, handle, done; nothing is said."""
-    return _run(path, sync, counting_bot(replies=False), "handled", in_flight, conversations, seconds)
+def product_handle(path: Path, sync: Sync, conversations: int, seconds: float) -> Rate:
+    """Accept, handle, done, nothing said; one publisher, who waits for each accept and for no end."""
+
+    async def drive(channel: Memory, runtime: Runtime) -> int:
+        until_s = time.perf_counter() + seconds
+        number = 0
+        while time.perf_counter() < until_s:
+            await channel.say(number, conversations)
+            number += 1
+        await runtime.wait_until(lambda: runtime.is_quiet)
+        return runtime.counters["handled"]
+
+    return _measure(path, sync, counting_bot(replies=False), drive)
 
 
 def product_publish(path: Path, sync: Sync, publishers: int, seconds: float) -> Rate:
@@ -106,7 +116,6 @@ def _run(
     path: Path,
     sync: Sync,
     topology: Topology,
-    counter: Literal["sent", "handled"],
     in_flight: int,
     conversations: int,
     seconds: float,
@@ -118,15 +127,15 @@ def _run(
         freed = 0
 
         def has_ended() -> bool:
-            return runtime.counters.get(counter, 0) > freed
+            return runtime.counters.get("sent", 0) > freed
 
         async def free_slots() -> None:
             nonlocal freed
             while True:
                 await runtime.wait_until(has_ended)
-                for _ in range(runtime.counters[counter] - freed):
+                for _ in range(runtime.counters["sent"] - freed):
                     slots.release()
-                freed = runtime.counters[counter]
+                freed = runtime.counters["sent"]
 
         async def say(first: int) -> None:
             number = first
@@ -142,7 +151,7 @@ def _run(
                     speakers.start_soon(say, first)
             await runtime.wait_until(lambda: runtime.is_quiet)
             background.cancel_scope.cancel()
-        return runtime.counters[counter]
+        return runtime.counters["sent"]
 
     return _measure(path, sync, topology, drive)
 

@@ -330,6 +330,8 @@ class ShardOutbox:
 
         def then(_: Committed) -> None:
             self.sends.pop(after.id, None)
+            # The message holds the send: without this each pair would wait for the garbage collector.
+            send.outcome_message = None
             row.record = after
             if after.state is OutboxState.SENT:
                 self._services.count("sent")

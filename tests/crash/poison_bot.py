@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 import trio
@@ -33,7 +34,8 @@ async def main(folder: Path) -> None:
         async with trio.open_nursery() as nursery:
             texts = {f"good-{n}": f"good {n}" for n in range(GOOD_LANES)} | {"bad": "boom"}
             for address, text in texts.items():
-                nursery.start_soon(lambda a=address, t=text: channel.say(a, t, platform_message_id=f"{a}:1"))
+                say = partial(channel.say, address, text, platform_message_id=f"{address}:1")
+                nursery.start_soon(say)
         await channel.say("bad", "after", platform_message_id="bad:2")
         with trio.fail_after(20):
             await runtime.wait_until(lambda: runtime.is_quiet)
