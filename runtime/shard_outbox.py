@@ -225,8 +225,6 @@ class ShardOutbox:
                 event = Drop()
         self._end(send, (outbox_move(record, event, now_us=now_us, claim=None),))
 
-    # --- inside ----------------------------------------------------------------------------------------------
-
     def _announce(self, record: OutboxRecord) -> tuple[OutboxLane, bool]:
         """Open the lane of a new row; its start may ride along where nothing of the conversation comes before it."""
         lane = self.lanes.open(record.conversation_key)
@@ -330,8 +328,7 @@ class ShardOutbox:
 
         def then(_: Committed) -> None:
             self.sends.pop(after.id, None)
-            # The message holds the send: without this each pair would wait for the garbage collector.
-            send.outcome_message = None
+            send.outcome_message = None  # it holds the send: a cycle
             row.record = after
             if after.state is OutboxState.SENT:
                 self._services.count("sent")
