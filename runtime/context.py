@@ -14,6 +14,7 @@ from ..actors.keys import check_conversation_key
 from ..actors.message import BusMessage
 from ..actors.names import canonical
 from ..actors.plain import Plain, check_plain
+from ..actors.text import has_lone_surrogate
 from ..storage.records import InboxRecord, OnUncertain
 from .defaults import MAX_EFFECTS, MAX_HOPS, STATE_BYTES
 from .effects import Effect, EventEffect, MessageEffect, SendEffect, SendRef
@@ -295,7 +296,7 @@ class Context:
 def _check_text(text: object) -> None:
     if not isinstance(text, str) or not text.strip():
         raise BusError(Code.INVALID_MESSAGE, "a text to send needs at least one visible character")
-    if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
+    if has_lone_surrogate(text):
         raise BusError(Code.INVALID_MESSAGE, "a text to send must not hold lone surrogates")
 
 
