@@ -57,6 +57,7 @@ class Lane(Generic[Row]):
         waited: Its head has sat out its back-off, whatever the wall clock says.
         last_seq: The highest seq ever taken into memory.
         arriving: Accepts handed to the journal and not settled.
+        paused: No page may be read: a row is stored as claimed that the lane has not taken.
         tokens: Tokens its rows hold, arriving ones included.
         memo: What its owner remembers of the conversation while the lane is warm.
     """
@@ -70,6 +71,7 @@ class Lane(Generic[Row]):
         "last_seq",
         "memo",
         "more",
+        "paused",
         "queue",
         "tokens",
         "waited",
@@ -84,6 +86,7 @@ class Lane(Generic[Row]):
         self.waited = False
         self.hungry = False
         self.more = False
+        self.paused = False
         self.due_us: int | None = None
         self.last_seq = 0
         self.arriving = 0
@@ -96,6 +99,11 @@ class Lane(Generic[Row]):
         return not (
             self.queue or self.busy or self.more or self.arriving or self.waiting or self.due_us is not None
         )
+
+    @property
+    def has_older(self) -> bool:
+        """Rows wait that came before the one that was stored just now."""
+        return bool(self.queue) or self.more
 
     @property
     def is_ready(self) -> bool:
@@ -210,6 +218,27 @@ class Lanes(Generic[Row]):
         lane.more = True
         self._want_page(lane)
 
+    def pause(self, lane: Lane[Row]) -> None:
+        """A row of the lane goes to disk as claimed: a page would bring it a second time."""
+        lane.paused = True
+
+    def begin(self, lane: Lane[Row], row: Row) -> None:
+        """That row is at work: it counts, until `release` or `put_back`."""
+        lane.last_seq = max(lane.last_seq, row.seq)
+        if not row.holds_token:
+            self._held += 1
+        self.resume(lane)
+
+    def yield_place(self, lane: Lane[Row]) -> None:
+        """That row goes back to disk, for others came before it; newer ones are left there too. Then `resume`."""
+        lane.more = True
+
+    def resume(self, lane: Lane[Row]) -> None:
+        """That row waits on disk like any other, or there is none."""
+        lane.paused = False
+        if lane.more:
+            self._want_page(lane)
+
     def miss(self, key: str) -> None:
         """A row of this conversation is on disk, and nobody can be told which."""
         lane = self._lanes.get(key)
@@ -285,7 +314,7 @@ class Lanes(Generic[Row]):
                 lane = self._hungry.popleft()
                 lane.hungry = False
                 # A scan may have fed it since, and it may be evicted by now: only `more` says that it still wants one.
-                if lane.more and lane.due_us is None and self._read_page(lane):
+                if lane.more and lane.due_us is None and not lane.paused and self._read_page(lane):
                     fed.append(lane)
             if scan and self._scanning:
                 found = self._scan_step()

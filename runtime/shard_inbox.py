@@ -9,9 +9,10 @@ from ..actors.errors import BusError, Code
 from ..storage.commands import Commit, Committed, InboxMove, StateWrite, Stored
 from ..storage.records import InboxRecord, InboxStatus
 from .backlog import InboxBacklog
-from .inbox_rules import Claim, Dead, Done, Fail, InboxEvent, Park, Release, inbox_move
+from .inbox_rules import Claim, Done, Fail, InboxEvent, Park, Release, inbox_move
 from .lane import Lane, Lanes
 from .pool import WorkerPool
+from .reports import report_turn
 from .retry import rest_us
 from .shard_messages import Accepted, MessageDue, TurnEnded
 from .turn import QueuedRow, Turn
@@ -42,8 +43,6 @@ class ShardInbox:
         self._to_claim: list[tuple[InboxLane, QueuedRow]] = []
         self._blocked: list[InboxLane] = []
 
-    # --- accepting -------------------------------------------------------------------------------------------
-
     def offer(self, record: InboxRecord, *, holds_token: bool) -> bool:
         """Announce a message that is about to be handed to the journal; answers whether its claim may ride along.
 
@@ -63,6 +62,7 @@ class ShardInbox:
         if not self._reserve(topic.pool):
             return False
         lane.busy = True
+        lanes.pause(lane)
         return True
 
     def accepted(self, message: Accepted) -> None:
@@ -71,16 +71,34 @@ class ShardInbox:
         lane = self.lanes.open(row.record.conversation_key)
         lane.arriving -= 1
         if message.with_claim:
-            lane.busy = False
             if isinstance(outcome, Stored) and outcome.claimed:
-                lane.busy = True
-                lane.last_seq = outcome.seq
+                if lane.has_older:
+                    self._hand_back(lane, row)
+                    return
+                self.lanes.begin(lane, row)
                 self._start(lane, row)
                 return
+            lane.busy = False
+            self.lanes.resume(lane)
             self._give_back(self._services.topics[row.record.topic].pool)
         if not isinstance(outcome, Stored) or self.lanes.arrive(lane.key, row) is None:
             self._free_token(lane, row)
         self._look(lane)
+
+    def _hand_back(self, lane: InboxLane, row: QueuedRow) -> None:
+        """Another home stored rows of the conversation before this one: they go first, so the claim goes back."""
+        self.lanes.yield_place(lane)
+        self._give_back(self._services.topics[row.record.topic].pool)
+        self._free_token(lane, row)
+        now_us = self._services.clock.wall_us()
+        move = inbox_move(row.record, Release(), now_us=now_us, claim=row.record.claim)
+
+        def then(_: Committed) -> None:
+            lane.busy = False
+            self.lanes.resume(lane)
+            self._look(lane)
+
+        self._shard.submit_moves(inbox=(move,), then=then)
 
     def missed(self, row: QueuedRow) -> None:
         """An accepted row that the shard's mailbox has no room for stays on disk."""
@@ -94,8 +112,6 @@ class ShardInbox:
         lane = self.lanes.arrive(row.record.conversation_key, row)
         if lane is not None:
             self._look(lane)
-
-    # --- claiming --------------------------------------------------------------------------------------------
 
     @property
     def wants_flush(self) -> bool:
@@ -146,8 +162,6 @@ class ShardInbox:
             self.lanes.wake(message.lane)
             self._look(message.lane)
 
-    # --- turns -----------------------------------------------------------------------------------------------
-
     def turn_ended(self, message: TurnEnded) -> None:
         """A handler has ended: commit what it decided, or what its failure means."""
         turn = message.turn
@@ -185,22 +199,7 @@ class ShardInbox:
             now_us=services.clock.wall_us(),
             unit=services.random.random(),
         )
-        log = services.log.bind(
-            message_id=turn.row.message.id,
-            conversation_key=record.conversation_key,
-            topic=record.topic,
-            bus_error_code=event.code,
-            own_code=event.own_code,
-            error_type=type(error).__name__,
-            claim=record.claim,
-            failures=record.failures + 1,
-        )
-        if isinstance(event, Dead):
-            services.count("dead")
-            log.error("turn.died")
-        else:
-            services.count("retried")
-            log.warning("turn.failed", wait_us=event.wait_us)
+        report_turn(turn, error, event, services)
         self._end(turn, event)
 
     def _end(

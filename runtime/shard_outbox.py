@@ -23,6 +23,7 @@ from .outbox_rules import (
     outbox_move,
 )
 from .outbox_steps import placed
+from .reports import report_send
 from .retry import rest_us
 from .send import PendingRow, Send
 from .send_outcome import lets_next_go, outcome_moves, retry_wait_us
@@ -77,12 +78,15 @@ class ShardOutbox:
             lane.arriving -= 1
             if isinstance(outcome, Stored):
                 row.record = placed(row.record, outcome.seq)
-                if rides:
-                    lane.last_seq = outcome.seq
-                    self._start(lane, row)
-                else:
+                if not rides:
                     self.arrived(row)
+                elif lane.has_older:
+                    self._put_off(lane, row)
+                else:
+                    self.lanes.begin(lane, row)
+                    self._start(lane, row)
             elif rides:
+                self.lanes.resume(lane)
                 self._unreserve(lane, row)
             self._look(lane)
 
@@ -91,8 +95,24 @@ class ShardOutbox:
         for lane, row, rides in planned.rows:
             lane.arriving -= 1
             if rides:
+                self.lanes.resume(lane)
                 self._unreserve(lane, row)
             self._look(lane)
+
+    def _put_off(self, lane: OutboxLane, row: PendingRow) -> None:
+        """Another home stored sends of the conversation before this one: they go first, so its start is taken back."""
+        self.lanes.yield_place(lane)
+        self._unreserve(lane, row)
+        lane.busy = True
+        now_us = self._services.clock.wall_us()
+        move = outbox_move(row.record, Release(), now_us=now_us, claim=row.record.claim)
+
+        def then(_: Committed) -> None:
+            lane.busy = False
+            self.lanes.resume(lane)
+            self._look(lane)
+
+        self._shard.submit_moves(outbox=(move,), then=then)
 
     def arrived(self, row: PendingRow) -> None:
         """A row of this shard is on disk."""
@@ -142,7 +162,7 @@ class ShardOutbox:
         """After a restart: a send that is under way, or whose end is not on disk yet, keeps its lane."""
         lane = self.lanes.open(send.row.record.conversation_key)
         lane.busy = True
-        lane.last_seq = max(lane.last_seq, send.row.record.seq)
+        self.lanes.begin(lane, send.row)
         self.lanes.leave_on_disk(lane)
         send.lane = lane
         send.is_ending = False
@@ -174,29 +194,8 @@ class ShardOutbox:
         moves = outcome_moves(record, message.outcome, send.policy, now_us=now_us, unit=unit)
         after = moves[-1].after
         if after.state is not OutboxState.SENT:
-            self._report(after, moves[-1].code)
+            report_send(after, moves[-1].code, services)
         self._end(send, moves)
-
-    def _report(self, after: OutboxRecord, code: str | None) -> None:
-        """Log and count a send that did not simply succeed."""
-        log = self._services.log.bind(
-            outbox_id=after.id,
-            channel=after.channel,
-            conversation_key=after.conversation_key,
-            claim=after.claim,
-            bus_error_code=code,
-        )
-        match after.state:
-            case OutboxState.DEAD:
-                self._services.count("dead")
-                log.error("send.died")
-            case OutboxState.FAILED:
-                self._services.count("retried")
-                log.warning("send.failed", wait_us=after.wait_us)
-            case OutboxState.UNCERTAIN:
-                log.warning("send.became_uncertain")
-            case _:
-                log.debug("send.released")
 
     def looked_up(self, message: LookedUp) -> None:
         """A look-up of an uncertain send has ended."""
@@ -235,6 +234,7 @@ class ShardOutbox:
             return lane, False
         self._shard.hold(delivery.pool)
         lane.busy = True
+        self.lanes.pause(lane)
         return lane, True
 
     def _unreserve(self, lane: OutboxLane, row: PendingRow) -> None:

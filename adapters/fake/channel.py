@@ -71,6 +71,7 @@ class FakeChannel:
 
     async def read(self, inbound: Inbound) -> bool:
         """Let any message come in, as an adapter would read it; the result is that of `say`."""
+        await trio.lowlevel.checkpoint_if_cancelled()
         if self._edge is None:
             raise RuntimeError("the fake channel is not open; use it inside a runtime or Harness")
         return await self._edge.accept(inbound) is not None

@@ -113,18 +113,43 @@ class LaneMachine(RuleBasedStateMachine):
     def publish(self, key: str) -> None:
         row = self._new(key, holds_token=self.lanes.may_hold_token(key) and self.tokens.try_take())
         lane = self.lanes.open(key)
+        was_idle = lane.is_idle
         lane.arriving += 1
         if row.holds_token:
             lane.tokens += 1
             self.paid.add(row)
 
+        rides = was_idle and self.pool.try_reserve()
+        if rides:
+            lane.busy = True
+            self.lanes.pause(lane)
+
         def settled() -> None:
             lane.arriving -= 1
-            if self.lanes.arrive(key, row) is None:
-                self._free_token(lane, row)
-            self._look(lane)
+            if rides and not lane.has_older:
+                self.lanes.begin(lane, row)
+                self._run(lane, row)
+            elif rides:
+                self._hand_back(lane, row)
+            else:
+                if self.lanes.arrive(key, row) is None:
+                    self._free_token(lane, row)
+                self._look(lane)
 
         self._submit(lambda: self._store(row), settled)
+
+    def _hand_back(self, lane: Lane[Row], row: Row) -> None:
+        """Another home was quicker: the claim that rode along goes back."""
+        self.lanes.yield_place(lane)
+        self.pool.give_back()
+        self._free_token(lane, row)
+
+        def settled() -> None:
+            lane.busy = False
+            self.lanes.resume(lane)
+            self._look(lane)
+
+        self._submit(lambda: None, settled)
 
     @rule(key=st.sampled_from(KEYS))
     def emit(self, key: str) -> None:

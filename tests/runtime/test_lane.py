@@ -166,3 +166,68 @@ def test_a_lane_fed_by_the_scan_is_not_read_again_after_its_eviction() -> None:
 
     assert [(lane.key, _seqs(lane)) for lane in fed] == [("a", [2])]
     assert fed[0] is lanes.find("a")
+
+
+def test_a_row_whose_claim_rode_along_counts_until_it_is_released() -> None:
+    lanes = _scanned(Disk())
+    lane = lanes.open("a")
+    lanes.pause(lane)
+    row = Row("a", 1)
+    lanes.begin(lane, row)
+    assert lanes.held_rows == 1
+
+    lanes.release(row)
+    assert lanes.held_rows == 0
+
+
+def test_no_page_brings_a_row_whose_claim_is_on_its_way() -> None:
+    disk = Disk()
+    lanes = _scanned(disk)
+    lane = lanes.open("a")
+    lane.busy = True
+    lanes.pause(lane)
+    disk.seqs["a"] = [1, 2]
+    lanes.miss("a")
+    assert lanes.refill() == []
+    assert not lanes.can_refill()
+
+    lanes.begin(lane, Row("a", 1))
+    assert lanes.refill() == [lane]
+    assert _seqs(lane) == [2]
+
+
+def test_a_row_that_yields_its_place_is_read_after_those_before_it() -> None:
+    disk = Disk()
+    lanes = _scanned(disk, page_rows=8)
+    lane = lanes.open("a")
+    lane.busy = True
+    lanes.pause(lane)
+    disk.seqs["a"] = [1, 2, 3]
+    assert lanes.arrive("a", Row("a", 1)) is lane
+    assert lane.has_older
+    lanes.yield_place(lane)
+    assert lanes.arrive("a", Row("a", 3)) is None
+    lane.busy = False
+    lanes.resume(lane)
+
+    handled: list[int] = []
+    while lane.queue:
+        handled.append(_work_off(lanes, lane))
+        disk.seqs["a"].remove(handled[-1])
+        lanes.refill()
+    assert handled == [1, 2, 3]
+    assert lanes.is_quiet
+
+
+def test_a_lane_with_more_than_its_share_takes_no_token_and_in_back_off_none_at_all() -> None:
+    lanes = Lanes(Disk(), window_rows=4, lane_tokens=2)
+    lanes.refill()
+    lane = lanes.open("a")
+    lane.tokens = 1
+    assert lanes.may_hold_token("a")
+    lane.tokens = 2
+    assert not lanes.may_hold_token("a")
+    lane.tokens = 0
+    lanes.back_off(lane, Row("a", 1), 500)
+    assert not lanes.may_hold_token("a")
+    assert lanes.may_hold_token("another")
