@@ -200,8 +200,8 @@ class WorkerPool(Generic[J]):
                             raise
                         if scope.cancel_called:
                             break
-                        self._end(job, error)
-                        job = None
+                        ended, job = job, None
+                        self._end(ended, error)
                 outside = False
             finally:
                 if job is not None:
