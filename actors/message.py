@@ -1,6 +1,9 @@
 """The message: one frozen value for everything that comes in or goes out, and the rules it keeps."""
 
+from collections.abc import Callable
 from enum import StrEnum, unique
+from operator import attrgetter
+from typing import cast
 
 import attrs
 
@@ -52,6 +55,9 @@ _TEXT_FIELDS = (
     "from_user_ref",
     "callback_data",
 )
+Texts = Callable[[Extensions], tuple[str | None, ...]]
+_ids_of = cast("Texts", attrgetter(*_ID_FIELDS))
+_texts_of = cast("Texts", attrgetter(*_TEXT_FIELDS))
 
 
 @unique
@@ -158,12 +164,10 @@ def _check_text(message: BusMessage) -> None:
 
 
 def _check_extensions(extensions: Extensions) -> None:
-    for name in _ID_FIELDS:
-        value: str | None = getattr(extensions, name)
+    for name, value in zip(_ID_FIELDS, _ids_of(extensions), strict=True):
         if value is not None:
             canonical(value, f"extensions.{name}")
-    for name in _TEXT_FIELDS:
-        value = getattr(extensions, name)
+    for name, value in zip(_TEXT_FIELDS, _texts_of(extensions), strict=True):
         if value is not None:
             _check_free_text(value, f"extensions.{name}")
     if extensions.session_id is not None and not is_uuid7(
@@ -234,15 +238,15 @@ def _check_size(message: BusMessage) -> None:
     ]
     extensions = message.extensions
     if extensions is not EMPTY:
-        texts.extend(getattr(extensions, name) or "" for name in (*_ID_FIELDS, *_TEXT_FIELDS))
+        texts.extend(filter(None, _ids_of(extensions)))
+        texts.extend(filter(None, _texts_of(extensions)))
         texts.extend(extensions.mention_users)
         for attachment in extensions.attachments:
             texts += [attachment.kind, attachment.ref, attachment.name or "", attachment.mime_type or ""]
         for entity in extensions.entities:
             texts += [entity.kind, entity.url or "", entity.user_id or ""]
-    joined = "".join(texts)
     # Four bytes a character at most, so only long messages are encoded to be counted.
-    if len(joined) * 4 > MAX_MESSAGE_BYTES and len(joined.encode()) > MAX_MESSAGE_BYTES:
+    if sum(map(len, texts)) * 4 > MAX_MESSAGE_BYTES and len("".join(texts).encode()) > MAX_MESSAGE_BYTES:
         raise BusError(
             Code.TOO_LARGE,
             f"the message has more than {MAX_MESSAGE_BYTES} bytes of text",

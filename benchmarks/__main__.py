@@ -1,4 +1,4 @@
-"""Run one benchmark by name: `python -m benchmarks NAME …`; without a name, list them."""
+"""Run one benchmark by name: `python -m benchmarks NAME …`; without a name all goals; `list` names them."""
 
 import ast
 import runpy
@@ -20,7 +20,9 @@ def programs() -> dict[str, str]:
 
 def main(arguments: list[str]) -> None:
     known = programs()
-    if not arguments:
+    if not arguments or arguments[0].startswith("-"):
+        arguments = ["goals", *arguments]
+    if arguments[0] == "list":
         for name, line in known.items():
             print(f"{name:12} {line}")
     elif arguments[0] in known:

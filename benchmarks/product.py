@@ -1,6 +1,5 @@
 """The product under load, driven in a closed loop: so many messages in flight, never more."""
 
-import logging
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -8,19 +7,21 @@ from typing import Literal, cast
 
 import apsw
 import attrs
-import structlog
 import trio
 
 from benchmarks.raw import Rate
 from benchmarks.raw_store import Sync
-from shardline import BusMessage, Context, Direction, MessageEnvelope, Runtime, Topology
+from shardline import BusMessage, Context, Direction, MessageEnvelope, Runtime, Status, Topology
 from shardline.actors.identifiers import new_uuid7
 from shardline.adapters.base import ChannelCaps, Edge, Inbound, Outbound, SendOutcome, Sent
+from shardline.storage.records import InboxStatus, OutboxState
 
 TEXT = "user3: I'm afraid not. Any version of mplayer except for -k7* should work for your cpu"
 SENT_AT = "2026-01-01T00:00:00Z"
 MOST_IN_FLIGHT = 1_024
-Drive = Callable[["Memory", Runtime], Awaitable[int]]
+Drive = Callable[["Memory", Runtime], Awaitable[None]]
+Count = Callable[[Status], int]
+"""How many messages have gone all the way, by what is stored; it fails if one has not."""
 
 
 @attrs.define
@@ -39,6 +40,7 @@ class Memory:
         await trio.sleep_forever()
 
     async def send(self, out: Outbound) -> SendOutcome:
+        await trio.lowlevel.checkpoint()
         return Sent(None)
 
     async def say(self, number: int, conversations: int) -> None:
@@ -77,39 +79,34 @@ def product_chat(path: Path, sync: Sync, in_flight: int, conversations: int, sec
 def product_handle(path: Path, sync: Sync, conversations: int, seconds: float) -> Rate:
     """Accept, handle, done, nothing said; one publisher, who waits for each accept and for no end."""
 
-    async def drive(channel: Memory, runtime: Runtime) -> int:
+    async def drive(channel: Memory, runtime: Runtime) -> None:
         until_s = time.perf_counter() + seconds
         number = 0
         while time.perf_counter() < until_s:
             await channel.say(number, conversations)
             number += 1
         await runtime.wait_until(lambda: runtime.is_quiet)
-        return runtime.counters["handled"]
 
-    return _measure(path, sync, counting_bot(replies=False), drive)
+    return _measure(path, sync, counting_bot(replies=False), drive, _handled)
 
 
 def product_publish(path: Path, sync: Sync, publishers: int, seconds: float) -> Rate:
     """`Runtime.publish_validated`, so many publishers at once; nobody handles what is stored."""
 
-    async def drive(_: Memory, runtime: Runtime) -> int:
+    async def drive(_: Memory, runtime: Runtime) -> None:
         until_s = time.perf_counter() + seconds
-        published = 0
 
         async def publish(first: int) -> None:
-            nonlocal published
             number = first
             while time.perf_counter() < until_s:
                 await runtime.publish_validated(_message(number))
                 number += publishers
-                published += 1
 
         async with trio.open_nursery() as nursery:
             for first in range(publishers):
                 nursery.start_soon(publish, first)
-        return published
 
-    return _measure(path, sync, Topology(), drive)
+    return _measure(path, sync, Topology(), drive, _published)
 
 
 def _run(
@@ -120,10 +117,9 @@ def _run(
     conversations: int,
     seconds: float,
 ) -> Rate:
-    async def drive(channel: Memory, runtime: Runtime) -> int:
+    async def drive(channel: Memory, runtime: Runtime) -> None:
         slots = trio.Semaphore(in_flight)
         until_s = time.perf_counter() + seconds
-
         freed = 0
 
         def has_ended() -> bool:
@@ -151,13 +147,11 @@ def _run(
                     speakers.start_soon(say, first)
             await runtime.wait_until(lambda: runtime.is_quiet)
             background.cancel_scope.cancel()
-        return runtime.counters["sent"]
 
-    return _measure(path, sync, topology, drive)
+    return _measure(path, sync, topology, drive, _sent)
 
 
-def _measure(path: Path, sync: Sync, topology: Topology, drive: Drive) -> Rate:
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+def _measure(path: Path, sync: Sync, topology: Topology, drive: Drive, count: Count) -> Rate:
 
     async def main() -> Rate:
         channel = Memory()
@@ -167,11 +161,27 @@ def _measure(path: Path, sync: Sync, topology: Topology, drive: Drive) -> Rate:
         ) as runtime:
             commits = _commits(path)
             begin_s = time.perf_counter()
-            messages = await drive(channel, runtime)
+            await drive(channel, runtime)
             took_s = time.perf_counter() - begin_s
-            return Rate(messages=messages, commits=_commits(path) - commits, took_s=took_s)
+            return Rate(messages=count(runtime.status()), commits=_commits(path) - commits, took_s=took_s)
 
     return trio.run(main)
+
+
+def _published(status: Status) -> int:
+    return sum(status.inbox.values())
+
+
+def _handled(status: Status) -> int:
+    done = status.inbox[InboxStatus.DONE]
+    assert done == sum(status.inbox.values())
+    return done
+
+
+def _sent(status: Status) -> int:
+    sent = status.outbox[OutboxState.SENT]
+    assert sent == sum(status.outbox.values()) == _handled(status)
+    return sent
 
 
 def _commits(path: Path) -> int:

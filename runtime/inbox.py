@@ -131,13 +131,13 @@ class _Accept:
 
     def settle(self, outcome: Outcome) -> None:
         """Tell the shard, then the publisher."""
-        row, shard = self._row, self._shard
-        record = row.record
-        if isinstance(outcome, Stored):
-            epoch = self._instance if outcome.claimed else None
-            row.record = record = accepted(record, seq=outcome.seq, offset=outcome.offset, epoch=epoch)
-        if record.status is not InboxStatus.PARKED:
-            shard.tell_accepted(Accepted(row, self._epoch, self.with_claim, outcome))
+        row = self._row
+        # A parked row enters no lane.
+        if row.record.status is not InboxStatus.PARKED:
+            if isinstance(outcome, Stored):
+                epoch = self._instance if outcome.claimed else None
+                row.record = accepted(row.record, seq=outcome.seq, offset=outcome.offset, epoch=epoch)
+            self._shard.tell_accepted(Accepted(row, self._epoch, self.with_claim, outcome))
         self._outcome = outcome
         if self._task is not None:
             trio.lowlevel.reschedule(self._task)

@@ -36,13 +36,19 @@ J = TypeVar("J", bound=Job)
 
 
 class _Run:
-    """A job under way: the scope that cancels it, and when it has run for too long."""
+    """A job under way: when it has run for too long, and whether it was cancelled."""
 
-    __slots__ = ("due_s", "scope")
+    __slots__ = ("_scope", "due_s", "is_cancelled")
 
     def __init__(self, scope: trio.CancelScope, due_s: float) -> None:
-        self.scope = scope
+        self._scope = scope
         self.due_s = due_s
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        """Cancel the job, and with it what its worker's scope may do after it."""
+        self.is_cancelled = True
+        self._scope.cancel()
 
 
 class WorkerPool(Generic[J]):
@@ -133,7 +139,7 @@ class WorkerPool(Generic[J]):
         for job in wanted:
             if job in self._running:
                 self._revoked[job] = trio.Event()
-                self._running[job].scope.cancel()
+                self._running[job].cancel()
             elif job in self._ready:
                 self._ready.remove(job)
                 job.dropped()
@@ -171,13 +177,14 @@ class WorkerPool(Generic[J]):
 
             await trio.lowlevel.wait_task_rescheduled(abort)
             self._waking = False
-        self._waking = False
         job = self._ready.popleft()
         if self._ready:
             self._wake_one()
         return job
 
     async def _worker(self) -> None:
+        # Only who was woken says so: while another is on its way, the one that goes on with the next job wakes nobody.
+        self._waking = False
         while True:
             job: J | None = None
             error: BaseException | None = None
@@ -188,7 +195,7 @@ class WorkerPool(Generic[J]):
                         job = None
                         job = await self._next_job()
                         error = None
-                        self._begin(job, scope)
+                        run = self._begin(job, scope)
                         try:
                             await self._work(job)
                         except Exception as raised:
@@ -198,7 +205,7 @@ class WorkerPool(Generic[J]):
                             if cancelled is not None:
                                 raise cancelled from None
                             raise
-                        if scope.cancel_called:
+                        if run.is_cancelled:
                             break
                         ended, job = job, None
                         self._end(ended, error)
@@ -208,11 +215,12 @@ class WorkerPool(Generic[J]):
                     self._end(job, error, timed_out=not outside, cancelled=outside)
             await trio.lowlevel.checkpoint()
 
-    def _begin(self, job: J, scope: trio.CancelScope) -> None:
+    def _begin(self, job: J, scope: trio.CancelScope) -> _Run:
         due_s = trio.current_time() + job.timeout_s
-        self._running[job] = _Run(scope, due_s)
+        run = self._running[job] = _Run(scope, due_s)
         if due_s < self._next_due_s:
             self._next_due_s = self._alarm.deadline = due_s
+        return run
 
     async def _watch(self) -> None:
         """Cancel what has run for too long. One alarm for all: a deadline for each job costs as much as its start."""
@@ -221,7 +229,7 @@ class WorkerPool(Generic[J]):
             self._next_due_s = math.inf
             for run in self._running.values():
                 if run.due_s <= now_s:
-                    run.scope.cancel()
+                    run.cancel()
                 else:
                     self._next_due_s = min(self._next_due_s, run.due_s)
             with trio.CancelScope(deadline=self._next_due_s) as self._alarm:

@@ -118,6 +118,36 @@ async def test_a_burst_runs_side_by_side_and_no_more_than_there_are_slots(autoju
     assert pool.is_idle
 
 
+class Steps(trio.abc.Instrument):
+    """Counts how often tasks are put on the loop."""
+
+    def __init__(self) -> None:
+        self.scheduled = 0
+
+    def task_scheduled(self, task: trio.lowlevel.Task) -> None:
+        self.scheduled += 1
+
+
+async def test_a_burst_that_never_waits_wakes_one_worker_beside_the_first(autojump_clock: MockClock) -> None:
+    """A worker for each job would cost as much as the job."""
+    pool = WorkerPool(20, do)
+
+    async def at_once() -> None:
+        pass
+
+    async with running(pool):
+        for _ in range(2):
+            steps = Steps()
+            trio.lowlevel.add_instrument(steps)
+            tasks = [start(pool, at_once) for _ in range(20)]
+            await trio.testing.wait_all_tasks_blocked()
+            trio.lowlevel.remove_instrument(steps)
+
+            assert [task.ends for task in tasks] == [["ended"]] * 20
+            # The first worker, the one it wakes, the alarm, and this test; a worker a job would be twenty more.
+            assert steps.scheduled <= 6
+
+
 async def test_a_job_over_its_limit_is_cancelled_alone(autojump_clock: MockClock) -> None:
     pool = WorkerPool(4, do)
     async with running(pool):
