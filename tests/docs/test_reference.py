@@ -1,6 +1,7 @@
 """The reference pages say what the code says."""
 
 import ast
+import json
 import re
 import subprocess
 import sys
@@ -121,6 +122,35 @@ def test_every_column_of_the_store_is_in_the_tables() -> None:
         assert [row[:2] for row in table[1:]] == columns, name
 
 
+def texts_of(path: Path, *names: str) -> set[str]:
+    """The texts that the named functions and constants of a source file hold, docstrings aside."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef) and node.name in names:
+            body = node.body[1:] if ast.get_docstring(node) else node.body
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            body = [node] if any(isinstance(one, ast.Name) and one.id in names for one in targets) else []
+        else:
+            continue
+        constants = (
+            inner.value for part in body for inner in ast.walk(part) if isinstance(inner, ast.Constant)
+        )
+        found |= {value for value in constants if isinstance(value, str)}
+    return found
+
+
+def test_every_word_of_the_history_is_in_the_table() -> None:
+    [table] = tables(REFERENCE / "store.md", "## Words of the history")
+    documented = {kind: words.split(", ") for kind, words in table[1:]}
+    moves_in = texts_of(ROOT / "runtime/inbox_rules.py", "_WORDS", "event_word")
+    moves_out = texts_of(ROOT / "runtime/outbox_events.py", "_WORDS", "event_word")
+    born_in = texts_of(ROOT / "storage/sqlite/planner.py", "_ACCEPT_WORDS") | {"accept"}
+
+    assert sorted(documented["in"]) == sorted(moves_in | born_in)
+    assert sorted(documented["out"]) == sorted(moves_out | {"enqueue", "enqueue+start"})
+
+
 async def make_store(path: Path) -> None:
     topology = Topology()
 
@@ -146,6 +176,44 @@ def test_the_page_checks_the_hash_chain_of_a_real_store(damage: str | None, tmp_
 
     assert (done.returncode == 0) == (damage is None)
     assert ("AssertionError" in done.stderr) == (damage is not None)
+
+
+FAILING_BOT = """
+import os, signal
+import structlog, trio, trio.testing
+from shardline import Permanent, Topology, run
+from shardline.adapters.base import ChannelCaps, Inbound
+topology = Topology()
+@topology.on("chat.message")
+async def fail(ctx, message):
+    words = message.payload.text
+    raise Permanent("x.no")
+class Once:
+    name, prefix, caps = "once", "once", ChannelCaps()
+    async def run(self, edge, *, task_status=trio.TASK_STATUS_IGNORED):
+        task_status.started()
+        await edge.accept(Inbound(platform_message_id="1", address="ann", text="a private word"))
+        await trio.testing.wait_all_tasks_blocked()
+        os.kill(os.getpid(), signal.SIGTERM)
+    async def send(self, out): ...
+"""
+
+
+@pytest.mark.parametrize("is_set_up", [False, True])
+def test_run_logs_as_the_page_says(is_set_up: bool, tmp_path: Path) -> None:
+    own = "structlog.configure(processors=[structlog.processors.KeyValueRenderer()])\n" if is_set_up else ""
+    script = f"{FAILING_BOT}{own}run(topology, store='bot.db', adapters=[Once()])\n"
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=50, check=True)
+
+    if is_set_up:
+        assert "event='turn.died'" in done.stdout
+        assert done.stderr == ""
+    else:
+        events = [json.loads(line) for line in done.stderr.splitlines()]
+        assert [event["event"] for event in events] == ["store.opened", "turn.died"]
+        assert done.stdout == ""
+    assert "private" not in done.stdout + done.stderr
 
 
 def test_every_option_of_the_demo_is_in_the_table() -> None:
