@@ -13,7 +13,7 @@ from ..actors.errors import BusError, Code
 from ..actors.names import check_name
 from ..actors.restart import Restart, Strategy
 from ..actors.supervisor import ChildSpec, Supervisor
-from .channel import Adapter
+from .channel import Adapter, Reconciles
 from .delivery import DeliveryActor
 from .edge import EdgeActor
 from .inbox import Inbox
@@ -55,6 +55,12 @@ def check_adapters(topology: FrozenTopology, adapters: Sequence[object], *, park
                 f"{type(adapter).__name__} is no adapter: it needs name, prefix, caps, run and send",
             )
         check_name(adapter.name, "adapter")
+        if adapter.caps.reconciles and not isinstance(adapter, Reconciles):
+            raise BusError(
+                Code.UNKNOWN_ADAPTER,
+                f"adapter {adapter.name} declares reconciles=True and has no method reconcile",
+                adapter=adapter.name,
+            )
         if adapter.name in names or adapter.prefix in prefixes:
             raise BusError(
                 Code.UNKNOWN_ADAPTER,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+import trio
 from trio.testing import MockClock
 
 from shardline import BusError, BusMessage, Code, Context, Event, Runtime, Topology
-from shardline.adapters.base import ChannelCaps, Inbound
+from shardline.adapters.base import ChannelCaps, Edge, Inbound, Outbound, SendOutcome, Sent
 from shardline.storage.memory import MemoryDatabase, open_memory
 from shardline.storage.records import InboxStatus
 from shardline.testing import FakeChannel, Harness
@@ -83,6 +84,31 @@ async def test_an_adapter_that_nobody_handles_is_refused_at_open(autojump_clock:
         ):
             pass
     assert twice.value.code is Code.UNKNOWN_ADAPTER
+
+
+class Forgetful:
+    """Claims to be able to look a send up, and cannot."""
+
+    name = "forgetful"
+    prefix = "forgetful"
+    caps = ChannelCaps(reconciles=True)
+
+    async def run(self, edge: Edge, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        task_status.started()
+
+    async def send(self, out: Outbound) -> SendOutcome:
+        return Sent(None)
+
+
+async def test_an_adapter_that_cannot_keep_its_claim_is_refused_at_open(autojump_clock: MockClock) -> None:
+    topology = Topology()
+    topology.on("chat.message")(nothing)
+
+    with pytest.raises(BusError) as refused:
+        async with Runtime.open(topology, store=open_memory(), adapters=[Forgetful()]):
+            pass
+    assert refused.value.code is Code.UNKNOWN_ADAPTER
+    assert "reconcile" in str(refused.value)
 
 
 async def test_parked_messages_run_once_their_handler_is_there(autojump_clock: MockClock) -> None:
