@@ -10,7 +10,7 @@ from .event import Event
 from .extension_record import extensions_from_record, extensions_to_record
 from .extensions import EMPTY
 from .message import MAX_MESSAGE_BYTES, BusMessage, Direction
-from .plain import Plain, check_plain
+from .plain import Plain, check_plain, is_flat
 from .record import optional_count, optional_map, optional_text, required_count, required_text
 
 __all__ = [
@@ -41,8 +41,15 @@ def pack_plain(value: object, *, limit_bytes: int, what: str) -> bytes:
     Raises:
         BusError: INVALID_MESSAGE with the path, or TOO_LARGE.
     """
-    check_plain(value)
-    return _limited(msgpack.packb(value), limit_bytes, what)
+    if not is_flat(value):
+        check_plain(value)
+    try:
+        packed = msgpack.packb(value)
+    except (UnicodeEncodeError, OverflowError):
+        # What is flat was not walked; the walk names the path.
+        check_plain(value)
+        raise
+    return _limited(packed, limit_bytes, what)
 
 
 def unpack_plain(data: bytes, *, limit_bytes: int) -> Plain:
@@ -52,7 +59,8 @@ def unpack_plain(data: bytes, *, limit_bytes: int) -> Plain:
         BusError: TOO_LARGE, or INVALID_MESSAGE for anything that `pack_plain` cannot have made.
     """
     value = _unpacked(data, limit_bytes)
-    check_plain(value)
+    if not is_flat(value):
+        check_plain(value)
     return value
 
 

@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from .errors import BusError, Code
 
@@ -49,13 +50,22 @@ def rfc3339_from_us(at_us: int) -> str:
 
 
 def _parsed(value: str, what: str) -> datetime:
-    if _RFC3339.fullmatch(value) is not None:
-        try:
-            return datetime.fromisoformat(value)
-        except ValueError:
-            pass
-    raise BusError(
-        Code.INVALID_MESSAGE,
-        f"{what} {value[:40]!r} is no RFC 3339 time such as 2026-02-16T11:12:00Z",
-        field=what,
-    )
+    moment = _moment(value)
+    if moment is None:
+        raise BusError(
+            Code.INVALID_MESSAGE,
+            f"{what} {value[:40]!r} is no RFC 3339 time such as 2026-02-16T11:12:00Z",
+            field=what,
+        )
+    return moment
+
+
+# A message's time is read where it comes in and checked again with the whole message.
+@lru_cache(maxsize=64)
+def _moment(value: str) -> datetime | None:
+    if _RFC3339.fullmatch(value) is None:
+        return None
+    try:
+        return datetime.fromisoformat(value)
+    except ValueError:
+        return None

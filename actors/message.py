@@ -1,5 +1,6 @@
 """The message: one frozen value for everything that comes in or goes out, and the rules it keeps."""
 
+import re
 from collections.abc import Callable
 from enum import StrEnum, unique
 from operator import attrgetter
@@ -59,6 +60,42 @@ Texts = Callable[[Extensions], tuple[str | None, ...]]
 _ids_of = cast("Texts", attrgetter(*_ID_FIELDS))
 _texts_of = cast("Texts", attrgetter(*_TEXT_FIELDS))
 
+# All of a message at once, for `_is_plain`; the ids that every message has come first.
+_REQUIRED_IDS = 5
+_all_ids_of = cast(
+    "Callable[[BusMessage], tuple[str | None, ...]]",
+    attrgetter(
+        "id",
+        "conversation_key",
+        "idempotency_key",
+        "correlation_id",
+        "payload.message_id",
+        "participant_key",
+        "causation_id",
+        "payload.reply_to",
+        *(f"extensions.{name}" for name in _ID_FIELDS),
+    ),
+)
+_all_texts_of = cast(
+    "Callable[[BusMessage], tuple[str | None, ...]]",
+    attrgetter("payload.text", *(f"extensions.{name}" for name in _TEXT_FIELDS)),
+)
+_rare_of = attrgetter(
+    "extensions.session_id",
+    "extensions.edited_at_us",
+    "extensions.mention_users",
+    "extensions.attachments",
+    "extensions.entities",
+)
+_NOTHING_RARE = (None, None, (), (), ())
+_parts_of = cast(
+    "Callable[[BusMessage], tuple[str, str, str, int, int]]",
+    attrgetter("topic", "payload.sent_at", "payload.session_id", "hops", "created_at_us"),
+)
+_PART_TYPES = (str, str, str, int, int)
+# Printable ASCII without outer spaces, one id a line.
+_PLAIN_IDS = re.compile(r"[!-~](?:[ -~]*[!-~])?(?:\n[!-~](?:[ -~]*[!-~])?)*")
+
 
 @unique
 class Direction(StrEnum):
@@ -102,6 +139,8 @@ def validate_message(message: BusMessage) -> None:
         BusError: INVALID_TOPIC, IDEMPOTENCY_KEY_REQUIRED, TOO_LARGE, else INVALID_MESSAGE with the field's name in
             the context.
     """
+    if _is_plain(message):
+        return
     if not _is(message.direction, Direction):
         raise _refused("direction", "must be inbound or outbound")
     if not _is(message.topic, str) or message.topic not in DIALOGUE_TOPICS:
@@ -130,6 +169,47 @@ def validate_message(message: BusMessage) -> None:
     if message.extensions is not EMPTY:
         _check_extensions(message.extensions)
     _check_size(message)
+
+
+def _is_plain(message: BusMessage) -> bool:
+    """Whether a message certainly keeps every rule: what nearly all do is checked at once, the rest one by one."""
+    payload = message.payload
+    if type(payload) is not MessageEnvelope or type(message.extensions) is not Extensions:
+        return False
+    ids, texts = _all_ids_of(message), _all_texts_of(message)
+    given, said = tuple(filter(None, ids)), tuple(filter(None, texts))
+    # Only None may be left out: an empty id, or another empty value, is for the rules to refuse.
+    if len(given) + ids.count(None) != len(ids) or len(said) + texts.count(None) != len(texts):
+        return False
+    try:
+        joined, free = "\n".join(given), "".join(said)
+    except TypeError:
+        return False
+    parts = _parts_of(message)
+    if tuple(map(type, parts)) != _PART_TYPES:
+        return False
+    topic, sent_at, session_id, hops, at_us = parts
+    raw = message.raw
+    if (
+        _PLAIN_IDS.fullmatch(joined) is None
+        or has_lone_surrogate(free)
+        or (len(joined) + len(free)) * 4 > MAX_MESSAGE_BYTES
+        or not all(ids[:_REQUIRED_IDS])
+        or not payload.text
+        or topic not in DIALOGUE_TOPICS
+        or message.direction is not Direction.INBOUND
+        or message.extensions.kind is not Kind.NEW
+        or _rare_of(message) != _NOTHING_RARE
+        or not 0 <= hops < 2**63
+        or not 0 <= at_us <= MAX_AT_US
+        or (raw is not None and not (type(raw) is bytes and len(raw) <= MAX_RAW_BYTES))
+    ):
+        return False
+    check_conversation_key(message.conversation_key)
+    if message.channel is not None:
+        check_name(message.channel, "channel")
+    check_rfc3339(sent_at, "payload.sent_at")
+    return is_uuid7(session_id)
 
 
 def _check_payload(message: BusMessage) -> None:

@@ -2,11 +2,11 @@
 
 import math
 import re
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from .errors import BusError, Code
 
-__all__ = ["MAX_DEPTH", "Plain", "check_json", "check_plain"]
+__all__ = ["MAX_DEPTH", "Plain", "check_json", "check_plain", "is_flat"]
 
 Plain: TypeAlias = "bool | int | float | str | bytes | list[Plain] | dict[str, Plain] | None"
 """A value that survives storage unchanged. No tuples: they would come back as lists."""
@@ -19,6 +19,8 @@ _MAX_NODES = 1_048_576
 _INT_MIN = -(2**63)
 _INT_MAX = 2**64 - 1
 _MAX_KEY_CHARS = 80
+_TEXT = frozenset({str})
+_FLAT = frozenset({str, int, bool, type(None)})
 _BARE_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,79}")
 
 
@@ -34,6 +36,17 @@ def check_plain(value: object, *, where: str = "$") -> None:
             TOO_LARGE, more than 1,048,576 values.
     """
     _raise_fault(_Walk(json_only=False).fault(value, 0), where)
+
+
+def is_flat(value: object) -> bool:
+    """Whether a value is a map from text to texts, integers, bools and None, as most states are.
+
+    Then msgpack itself refuses the rest of what `check_plain` does: lone surrogates and integers out of range.
+    """
+    if type(value) is not dict:
+        return False
+    known = cast("dict[object, object]", value)
+    return _FLAT.issuperset(map(type, known.values())) and _TEXT.issuperset(map(type, known))
 
 
 def check_json(value: object, *, where: str = "$") -> None:

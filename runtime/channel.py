@@ -10,6 +10,7 @@ import trio
 
 from ..actors.errors import Code, Permanence
 from ..actors.extensions import EMPTY, Extensions
+from ..actors.value import value
 from ..storage.commands import Stored
 from ..storage.records import OnUncertain
 
@@ -43,7 +44,7 @@ class ChannelCaps:
         return OnUncertain.RESEND if self.deduplicates else OnUncertain.PARK
 
 
-@attrs.frozen(kw_only=True)
+@value(kw_only=True)
 class Inbound:
     """One message as an adapter read it. The conversation key is `prefix:address`.
 
@@ -66,7 +67,7 @@ class Inbound:
     raw: bytes | None = None
 
 
-@attrs.frozen(kw_only=True)
+@value(kw_only=True)
 class Outbound:
     """One send, as an adapter gets it.
 
@@ -88,7 +89,7 @@ class Outbound:
     reply_to: str | None = None
 
 
-@attrs.frozen
+@value
 class Sent:
     """The channel has it. `deduped`: it had it before and dropped this copy."""
 
@@ -96,7 +97,7 @@ class Sent:
     deduped: bool = False
 
 
-@attrs.frozen
+@value
 class NotSent:
     """The channel does not have it, for certain: refused, or no byte left."""
 
@@ -107,7 +108,7 @@ class NotSent:
     text: str = ""
 
 
-@attrs.frozen
+@value
 class Uncertain:
     """Bytes may have left and no complete answer came: nobody knows."""
 

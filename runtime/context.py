@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Protocol
 
-import trio
-
 from ..actors.codec import pack_plain, unpack_plain
 from ..actors.errors import BusError, Code
 from ..actors.idempotency import turn_key
@@ -62,16 +60,15 @@ class Context:
     """
 
     __slots__ = (
+        "_deadline_s",
         "_effects",
         "_ended",
         "_record",
         "_replies",
         "_sends",
-        "_started_mono_s",
         "_state",
         "_stored_state",
         "_surroundings",
-        "_timeout_s",
         "message",
     )
 
@@ -81,7 +78,7 @@ class Context:
         record: InboxRecord,
         *,
         stored_state: bytes | None,
-        timeout_s: float,
+        deadline_s: float,
         surroundings: Surroundings,
     ) -> None:
         self.message = message
@@ -92,8 +89,7 @@ class Context:
         self._replies = 0
         self._sends = 0
         self._ended = False
-        self._timeout_s = timeout_s
-        self._started_mono_s = trio.current_time()
+        self._deadline_s = deadline_s
         self._surroundings = surroundings
 
     @property
@@ -114,7 +110,7 @@ class Context:
     @property
     def deadline_s(self) -> float:
         """When the turn's time is over, in seconds of `trio.current_time()`."""
-        return self._started_mono_s + self._timeout_s
+        return self._deadline_s
 
     @property
     def log(self) -> structlog.typing.FilteringBoundLogger:

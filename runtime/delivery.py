@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from ..storage.records import OutboundContent
+from ..storage.records import OnUncertain, OutboundContent
 from .channel import Adapter, NotSent, Reconciles, SendOutcome, Sent, Uncertain
 from .pool import WorkerPool
 from .retry import RetryPolicy
@@ -35,12 +35,14 @@ class DeliveryActor:
         self.can_look_up = adapter.caps.reconciles and isinstance(adapter, Reconciles)
         self.pool: WorkerPool[Send] = WorkerPool(adapter.caps.concurrency, self._work)
         self._log = log.bind(channel=adapter.name)
+        self._policies = {
+            own: SendPolicy(retry, own or adapter.caps.on_uncertain, self.can_look_up)
+            for own in (None, *OnUncertain)
+        }
 
     def policy_of(self, content: OutboundContent) -> SendPolicy:
         """What decides over the outcome of a send: the message's own policy goes before the channel's."""
-        return SendPolicy(
-            self.retry, content.on_uncertain or self.adapter.caps.on_uncertain, self.can_look_up
-        )
+        return self._policies[content.on_uncertain]
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Send until cancelled; a send under way is then cancelled, and nobody knows whether it went out."""

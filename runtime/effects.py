@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import attrs
-
 from ..actors.plain import Plain
+from ..actors.value import value
 from ..storage.records import OnUncertain
 
 
-@attrs.frozen
+@value
 class SendRef:
     """Names a send: by its channel and idempotency key (and part, for a split text)."""
 
@@ -17,7 +16,7 @@ class SendRef:
     part: int = 0
 
 
-@attrs.frozen
+@value
 class SendEffect:
     """A send to a conversation, this one's or another's."""
 
@@ -28,7 +27,7 @@ class SendEffect:
     on_uncertain: OnUncertain | None
 
 
-@attrs.frozen
+@value
 class MessageEffect:
     """An inbound message for a conversation, made by a handler."""
 
@@ -37,7 +36,7 @@ class MessageEffect:
     text: str
 
 
-@attrs.frozen
+@value
 class EventEffect:
     """An event for an event topic."""
 

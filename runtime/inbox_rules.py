@@ -20,16 +20,15 @@ this generation, `crashes` recoveries that found the row claimed, `blames` those
 
 from __future__ import annotations
 
-import attrs
-
 from ..actors.errors import Code
+from ..actors.value import changed, value
 from ..storage.commands import InboxMove
 from ..storage.records import InboxRecord, InboxStatus
 from .defaults import MAX_BLAMES
 from .transition import failure, invalid_transition, keep_last, stale_claim
 
 
-@attrs.frozen
+@value
 class Claim:
     """Start a turn.
 
@@ -43,12 +42,12 @@ class Claim:
     waited: bool = False
 
 
-@attrs.frozen
+@value
 class Done:
     """The turn succeeded."""
 
 
-@attrs.frozen
+@value
 class Fail:
     """The turn failed and will be tried again at `due_us`, after `wait_us`."""
 
@@ -59,7 +58,7 @@ class Fail:
     own_code: str | None = None
 
 
-@attrs.frozen
+@value
 class Dead:
     """The turn failed for good: its error is permanent, or the retry budget is spent.
 
@@ -72,7 +71,7 @@ class Dead:
     ran: bool = True
 
 
-@attrs.frozen
+@value
 class Defer:
     """The turn may not run now (the breaker is open): try again at `due_us`, after `wait_us`. Counts nothing."""
 
@@ -81,19 +80,19 @@ class Defer:
     code: str = Code.CIRCUIT_OPEN
 
 
-@attrs.frozen
+@value
 class Release:
     """A clean stop gives the claim back. Counts nothing."""
 
 
-@attrs.frozen
+@value
 class FoundAtStart:
     """Recovery found the row running; `alone` means that nothing else was in flight, so that it is blamed."""
 
     alone: bool
 
 
-@attrs.frozen
+@value
 class Park:
     """The handler of a waiting row has vanished: put the row aside until a person requeues it."""
 
@@ -101,7 +100,7 @@ class Park:
     text: str = "no handler for this topic and channel"
 
 
-@attrs.frozen
+@value
 class Requeue:
     """A person sends the row through again, as a new arrival at the tail of its lane."""
 
@@ -171,7 +170,7 @@ def next_inbox_record(
         case Park():
             if status is InboxStatus.QUEUED or status is InboxStatus.FAILED:
                 reason = failure(event.code, event.text, now_us, record.claim)
-                return attrs.evolve(
+                return changed(
                     record,
                     status=InboxStatus.PARKED,
                     next_at_us=None,
@@ -211,21 +210,16 @@ def accepted(record: InboxRecord, *, seq: int, offset: int, epoch: int | None) -
         offset: Its place in (topic, partition).
         epoch: Number of the instance whose claim rode along; None without one.
     """
-    claimed = epoch is not None
-    return InboxRecord(
-        id=record.id,
-        shard=record.shard,
+    if epoch is None:
+        return changed(record, seq=seq, offset=offset)
+    return changed(
+        record,
         seq=seq,
-        topic=record.topic,
-        partition=record.partition,
         offset=offset,
-        channel=record.channel,
-        conversation_key=record.conversation_key,
-        status=InboxStatus.RUNNING if claimed else record.status,
-        claim=1 if claimed else 0,
-        epoch=epoch or 0,
-        accepted_at_us=record.accepted_at_us,
-        started_at_us=record.accepted_at_us if claimed else None,
+        status=InboxStatus.RUNNING,
+        claim=1,
+        epoch=epoch,
+        started_at_us=record.accepted_at_us,
     )
 
 
@@ -234,55 +228,25 @@ def _may_start(record: InboxRecord, event: Claim, now_us: int) -> bool:
 
 
 def _claimed(record: InboxRecord, epoch: int, now_us: int) -> InboxRecord:
-    # Spelled out: every message passes here and through `_done`, and attrs.evolve costs up to twice as much.
-    return InboxRecord(
-        id=record.id,
-        shard=record.shard,
-        seq=record.seq,
-        topic=record.topic,
-        partition=record.partition,
-        offset=record.offset,
-        channel=record.channel,
-        conversation_key=record.conversation_key,
+    return changed(
+        record,
         status=InboxStatus.RUNNING,
         claim=record.claim + 1,
-        failures=record.failures,
-        crashes=record.crashes,
-        blames=record.blames,
-        generation=record.generation,
         epoch=epoch,
-        accepted_at_us=record.accepted_at_us,
         started_at_us=now_us,
-        errors=record.errors,
+        next_at_us=None,
+        wait_us=None,
     )
 
 
 def _done(record: InboxRecord, now_us: int) -> InboxRecord:
-    return InboxRecord(
-        id=record.id,
-        shard=record.shard,
-        seq=record.seq,
-        topic=record.topic,
-        partition=record.partition,
-        offset=record.offset,
-        channel=record.channel,
-        conversation_key=record.conversation_key,
-        status=InboxStatus.DONE,
-        claim=record.claim,
-        failures=record.failures,
-        generation=record.generation,
-        epoch=record.epoch,
-        accepted_at_us=record.accepted_at_us,
-        started_at_us=record.started_at_us,
-        done_at_us=now_us,
-        errors=record.errors,
-    )
+    return changed(record, status=InboxStatus.DONE, crashes=0, blames=0, done_at_us=now_us)
 
 
 def _ended(record: InboxRecord, event: Fail | Dead | Defer | Release, now_us: int) -> InboxRecord:
     match event:
         case Fail():
-            return attrs.evolve(
+            return changed(
                 record,
                 status=InboxStatus.FAILED,
                 failures=record.failures + 1,
@@ -293,7 +257,7 @@ def _ended(record: InboxRecord, event: Fail | Dead | Defer | Release, now_us: in
                 ),
             )
         case Dead():
-            return attrs.evolve(
+            return changed(
                 record,
                 status=InboxStatus.DEAD,
                 failures=record.failures + event.ran,
@@ -303,20 +267,18 @@ def _ended(record: InboxRecord, event: Fail | Dead | Defer | Release, now_us: in
                 ),
             )
         case Defer():
-            return attrs.evolve(
-                record, status=InboxStatus.FAILED, next_at_us=event.due_us, wait_us=event.wait_us
-            )
+            return changed(record, status=InboxStatus.FAILED, next_at_us=event.due_us, wait_us=event.wait_us)
         case Release():
-            return attrs.evolve(record, status=InboxStatus.QUEUED)
+            return changed(record, status=InboxStatus.QUEUED)
 
 
 def _found_at_start(record: InboxRecord, event: FoundAtStart, now_us: int) -> InboxRecord:
     crashes = record.crashes + 1
     blames = record.blames + event.alone
     if blames < MAX_BLAMES:
-        return attrs.evolve(record, status=InboxStatus.QUEUED, crashes=crashes, blames=blames)
+        return changed(record, status=InboxStatus.QUEUED, crashes=crashes, blames=blames)
     reason = failure(Code.CRASH_LOOP, "the process died each time it ran alone", now_us, record.claim)
-    return attrs.evolve(
+    return changed(
         record,
         status=InboxStatus.DEAD,
         crashes=crashes,
@@ -327,7 +289,7 @@ def _found_at_start(record: InboxRecord, event: FoundAtStart, now_us: int) -> In
 
 
 def _requeued(record: InboxRecord) -> InboxRecord:
-    return attrs.evolve(
+    return changed(
         record,
         status=InboxStatus.QUEUED,
         failures=0,

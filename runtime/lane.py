@@ -291,7 +291,7 @@ class Lanes(Generic[Row]):
 
     def settle(self, lane: Lane[Row]) -> None:
         """Keep an idle lane warm for a while; the one idle the longest goes."""
-        if not lane.is_idle:
+        if lane.busy or not lane.is_idle:
             return
         self._warm[lane.key] = None
         self._warm.move_to_end(lane.key)

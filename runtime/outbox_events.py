@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import attrs
-
 from ..actors.errors import Code
+from ..actors.value import value
 
 
-@attrs.frozen
+@value
 class Identity:
     """What an outbox row is known by outside."""
 
@@ -16,7 +15,7 @@ class Identity:
     part: int
 
 
-@attrs.frozen
+@value
 class Start:
     """Begin a send.
 
@@ -32,7 +31,7 @@ class Start:
     waited: bool = False
 
 
-@attrs.frozen
+@value
 class Resend:
     """Begin the send of an uncertain row again, by policy. The fields are those of `Start`."""
 
@@ -41,7 +40,7 @@ class Resend:
     waited: bool = False
 
 
-@attrs.frozen
+@value
 class Sent:
     """The channel has it; `deduped` says it had it before. `degraded` names what was given up to get it out."""
 
@@ -50,7 +49,7 @@ class Sent:
     degraded: str | None = None
 
 
-@attrs.frozen
+@value
 class Failed:
     """The channel does not have it. Without `retry_at_us` (error permanent, or budget spent) the row is dead."""
 
@@ -60,7 +59,7 @@ class Failed:
     wait_us: int | None = None
 
 
-@attrs.frozen
+@value
 class Uncertain:
     """Nobody knows. With `next_at_us` the policy sends it again then; without, the row is parked."""
 
@@ -69,7 +68,7 @@ class Uncertain:
     wait_us: int | None = None
 
 
-@attrs.frozen
+@value
 class Defer:
     """Not now, by no fault of the row (429, breaker, bad token). The attempt is taken back.
 
@@ -81,12 +80,12 @@ class Defer:
     code: str = Code.RATE_LIMITED
 
 
-@attrs.frozen
+@value
 class Release:
     """A clean stop before a byte left. The attempt is taken back."""
 
 
-@attrs.frozen
+@value
 class FoundAtStart:
     """Recovery found the row flying. `next_at_us`: when the policy sends it again; None parks it."""
 
@@ -94,31 +93,31 @@ class FoundAtStart:
     wait_us: int | None = None
 
 
-@attrs.frozen
+@value
 class ReconciledSent:
     """The adapter looked the send up: the channel has it."""
 
     platform_message_id: str | None
 
 
-@attrs.frozen
+@value
 class ReconciledNotSent:
     """The adapter looked the send up: the channel does not have it."""
 
 
-@attrs.frozen
+@value
 class ResolveSent:
     """A person says that it was sent."""
 
     platform_message_id: str | None = None
 
 
-@attrs.frozen
+@value
 class ResolveResend:
     """A person wants it sent again: a new arrival at the tail of its conversation, with a new budget."""
 
 
-@attrs.frozen
+@value
 class ResolveDead:
     """A person gives it up."""
 
@@ -126,12 +125,12 @@ class ResolveDead:
     text: str = "given up by a person"
 
 
-@attrs.frozen
+@value
 class Drop:
     """The policy gives an uncertain row up."""
 
 
-@attrs.frozen
+@value
 class Cancel:
     """Take a waiting row back; `code` says why."""
 
@@ -139,12 +138,12 @@ class Cancel:
     text: str = "cancelled"
 
 
-@attrs.frozen
+@value
 class Unhold:
     """The part in front was settled: a held part is a new arrival at the tail of its conversation."""
 
 
-@attrs.frozen
+@value
 class Requeue:
     """A person sends a dead row through again, as a new arrival at the tail of its conversation."""
 

@@ -21,9 +21,8 @@ first byte leaves, so a row found flying at start may have been sent: it becomes
 
 from __future__ import annotations
 
-import attrs
-
 from ..actors.errors import BusError, Code
+from ..actors.value import changed
 from ..storage.commands import OutboxMove
 from ..storage.records import OutboxRecord, OutboxState
 from .outbox_events import (
@@ -138,10 +137,10 @@ def next_outbox_record(
                 return dead(record, event.code, event.text, now_us)
         case Unhold():
             if state is OutboxState.READY:
-                return attrs.evolve(record, updated_at_us=now_us)
+                return changed(record, updated_at_us=now_us)
         case Requeue():
             if state is OutboxState.DEAD:
-                return attrs.evolve(renewed(record, now_us), errors=())
+                return changed(renewed(record, now_us), errors=())
         case _:
             if state is OutboxState.UNCERTAIN:
                 return settled(record, event, now_us)
@@ -159,13 +158,10 @@ def outbox_move(
     """The same transition with its word and code, ready for a Commit."""
     after = next_outbox_record(record, event, now_us=now_us, claim=claim, identity=identity)
     code: str | None = None
-    match event:
-        case Failed() | Defer() | Cancel() | ResolveDead():
-            code = str(event.code)
-        case Uncertain() | FoundAtStart() | Drop():
-            code = str(Code.DELIVERY_UNCERTAIN)
-        case _:
-            pass
+    if isinstance(event, Failed | Defer | Cancel | ResolveDead):
+        code = str(event.code)
+    elif isinstance(event, Uncertain | FoundAtStart | Drop):
+        code = str(Code.DELIVERY_UNCERTAIN)
     return OutboxMove(record, after, event_word(event), code, isinstance(event, TAIL_EVENTS))
 
 

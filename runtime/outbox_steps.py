@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import attrs
-
 from ..actors.errors import Code
+from ..actors.value import changed
 from ..storage.records import OutboxRecord, OutboxStatus
 from .outbox_events import (
     Defer,
@@ -36,45 +35,24 @@ def started(record: OutboxRecord, event: Start | Resend, now_us: int) -> OutboxR
     elif not event.waited and due_us is not None and due_us > now_us:
         reason = "not due"
     else:
-        # Spelled out: every send passes here and through `_sent`, and attrs.evolve costs up to twice as much.
-        return OutboxRecord(
-            id=record.id,
-            shard=record.shard,
-            seq=record.seq,
-            channel=record.channel,
-            idempotency_key=record.idempotency_key,
-            part=record.part,
-            conversation_key=record.conversation_key,
+        return changed(
+            record,
+            status=OutboxStatus.PENDING,
             in_flight=True,
             claim=record.claim + 1,
             attempts=record.attempts + 1,
-            degraded=record.degraded,
-            generation=record.generation,
-            created_at_us=record.created_at_us,
             updated_at_us=now_us,
             last_attempt_at_us=now_us,
-            errors=record.errors,
+            next_attempt_at_us=None,
+            wait_us=None,
+            uncertain_since_us=None,
         )
     raise invalid_transition(record.id, status=record.state, event=event_word(event), reason=reason)
 
 
 def placed(record: OutboxRecord, seq: int) -> OutboxRecord:
     """A new row, ready or flying, with the place that the journal gave it."""
-    return OutboxRecord(
-        id=record.id,
-        shard=record.shard,
-        seq=seq,
-        channel=record.channel,
-        idempotency_key=record.idempotency_key,
-        part=record.part,
-        conversation_key=record.conversation_key,
-        in_flight=record.in_flight,
-        claim=record.claim,
-        attempts=record.attempts,
-        created_at_us=record.created_at_us,
-        updated_at_us=record.updated_at_us,
-        last_attempt_at_us=record.last_attempt_at_us,
-    )
+    return changed(record, seq=seq)
 
 
 def landed(
@@ -91,7 +69,7 @@ def landed(
         case FoundAtStart():
             return _uncertain(record, "the process ended before the outcome was stored", event, now_us)
         case Defer():
-            return attrs.evolve(
+            return changed(
                 record,
                 in_flight=False,
                 attempts=record.attempts - 1,
@@ -100,31 +78,20 @@ def landed(
                 updated_at_us=now_us,
             )
         case Release():
-            return attrs.evolve(record, in_flight=False, attempts=record.attempts - 1, updated_at_us=now_us)
+            return changed(record, in_flight=False, attempts=record.attempts - 1, updated_at_us=now_us)
 
 
 def _sent(record: OutboxRecord, event: Sent, now_us: int) -> OutboxRecord:
-    return OutboxRecord(
-        id=record.id,
-        shard=record.shard,
-        seq=record.seq,
-        channel=record.channel,
-        idempotency_key=record.idempotency_key,
-        part=record.part,
-        conversation_key=record.conversation_key,
+    return changed(
+        record,
         status=OutboxStatus.SENT,
-        claim=record.claim,
-        attempts=record.attempts,
+        in_flight=False,
         accepted=True,
         deduped=event.deduped,
         platform_message_id=event.platform_message_id,
         degraded=event.degraded or record.degraded,
-        generation=record.generation,
-        created_at_us=record.created_at_us,
         updated_at_us=now_us,
-        last_attempt_at_us=record.last_attempt_at_us,
         sent_at_us=now_us,
-        errors=record.errors,
     )
 
 
@@ -135,7 +102,7 @@ def _failed(record: OutboxRecord, event: Failed, now_us: int) -> OutboxRecord:
         )
     if event.retry_at_us is None:
         return dead(record, event.code, event.text, now_us)
-    return attrs.evolve(
+    return changed(
         record,
         status=OutboxStatus.FAILED,
         in_flight=False,
@@ -149,7 +116,7 @@ def _failed(record: OutboxRecord, event: Failed, now_us: int) -> OutboxRecord:
 def _uncertain(
     record: OutboxRecord, reason: str, event: Uncertain | FoundAtStart, now_us: int
 ) -> OutboxRecord:
-    return attrs.evolve(
+    return changed(
         record,
         in_flight=False,
         uncertain_since_us=now_us,
@@ -169,7 +136,7 @@ def settled(
     match event:
         case ReconciledSent():
             # The channel itself said so; a person's word leaves `accepted` unknown.
-            return attrs.evolve(_known_sent(record, event.platform_message_id, now_us), accepted=True)
+            return changed(_known_sent(record, event.platform_message_id, now_us), accepted=True)
         case ResolveSent():
             return _known_sent(record, event.platform_message_id, now_us)
         case ReconciledNotSent():
@@ -183,7 +150,7 @@ def settled(
 
 
 def _known_sent(record: OutboxRecord, platform_message_id: str | None, now_us: int) -> OutboxRecord:
-    return attrs.evolve(
+    return changed(
         record,
         status=OutboxStatus.SENT,
         platform_message_id=platform_message_id,
@@ -196,7 +163,7 @@ def _known_sent(record: OutboxRecord, platform_message_id: str | None, now_us: i
 
 
 def _waiting(record: OutboxRecord, now_us: int) -> OutboxRecord:
-    return attrs.evolve(
+    return changed(
         record,
         status=OutboxStatus.PENDING,
         uncertain_since_us=None,
@@ -210,12 +177,12 @@ def _waiting(record: OutboxRecord, now_us: int) -> OutboxRecord:
 def renewed(record: OutboxRecord, now_us: int) -> OutboxRecord:
     """Ready, with a new budget."""
     # `attempts` counts within a generation, so a new budget is a new generation.
-    return attrs.evolve(_waiting(record, now_us), generation=record.generation + 1, attempts=0)
+    return changed(_waiting(record, now_us), generation=record.generation + 1, attempts=0)
 
 
 def dead(record: OutboxRecord, code: str, text: str, now_us: int) -> OutboxRecord:
     """Dead, with one more reason."""
-    return attrs.evolve(
+    return changed(
         record,
         status=OutboxStatus.FAILED,
         in_flight=False,

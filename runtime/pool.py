@@ -22,6 +22,8 @@ class Job(Protocol):
     """One piece of work: `ended` or `dropped` is called exactly once, also when the pool is cancelled."""
 
     timeout_s: float
+    due_s: float
+    """Set by the pool when the job begins: when its time is over, in seconds of `trio.current_time()`."""
 
     def ended(self, error: BaseException | None, *, timed_out: bool, cancelled: bool) -> None:
         """Record how it ended."""
@@ -36,13 +38,12 @@ J = TypeVar("J", bound=Job)
 
 
 class _Run:
-    """A job under way: when it has run for too long, and whether it was cancelled."""
+    """A job under way, and whether it was cancelled."""
 
-    __slots__ = ("_scope", "due_s", "is_cancelled")
+    __slots__ = ("_scope", "is_cancelled")
 
-    def __init__(self, scope: trio.CancelScope, due_s: float) -> None:
+    def __init__(self, scope: trio.CancelScope) -> None:
         self._scope = scope
-        self.due_s = due_s
         self.is_cancelled = False
 
     def cancel(self) -> None:
@@ -104,7 +105,8 @@ class WorkerPool(Generic[J]):
     def start(self, job: J) -> None:
         """Run a job under a slot reserved for it."""
         self._ready.append(job)
-        self._wake_one()
+        if not self._waking:
+            self._wake_one()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Hold the workers until cancelled. Jobs that were started before are taken up."""
@@ -166,7 +168,7 @@ class WorkerPool(Generic[J]):
             self._workers += 1
             self._nursery.start_soon(self._worker)
 
-    async def _next_job(self) -> J:
+    async def _park(self) -> None:
         while not self._ready:
             task = trio.lowlevel.current_task()
             self._parked.append(task)
@@ -177,10 +179,6 @@ class WorkerPool(Generic[J]):
 
             await trio.lowlevel.wait_task_rescheduled(abort)
             self._waking = False
-        job = self._ready.popleft()
-        if self._ready:
-            self._wake_one()
-        return job
 
     async def _worker(self) -> None:
         # Only who was woken says so: while another is on its way, the one that goes on with the next job wakes nobody.
@@ -192,8 +190,11 @@ class WorkerPool(Generic[J]):
             try:
                 with trio.CancelScope() as scope:
                     for _ in range(_CHECKPOINT_EVERY):
-                        job = None
-                        job = await self._next_job()
+                        if not self._ready:
+                            await self._park()
+                        job = self._ready.popleft()
+                        if self._ready and not self._waking:
+                            self._wake_one()
                         error = None
                         run = self._begin(job, scope)
                         try:
@@ -216,8 +217,8 @@ class WorkerPool(Generic[J]):
             await trio.lowlevel.checkpoint()
 
     def _begin(self, job: J, scope: trio.CancelScope) -> _Run:
-        due_s = trio.current_time() + job.timeout_s
-        run = self._running[job] = _Run(scope, due_s)
+        job.due_s = due_s = trio.current_time() + job.timeout_s
+        run = self._running[job] = _Run(scope)
         if due_s < self._next_due_s:
             self._next_due_s = self._alarm.deadline = due_s
         return run
@@ -227,11 +228,11 @@ class WorkerPool(Generic[J]):
         while True:
             now_s = trio.current_time()
             self._next_due_s = math.inf
-            for run in self._running.values():
-                if run.due_s <= now_s:
+            for job, run in self._running.items():
+                if job.due_s <= now_s:
                     run.cancel()
                 else:
-                    self._next_due_s = min(self._next_due_s, run.due_s)
+                    self._next_due_s = min(self._next_due_s, job.due_s)
             with trio.CancelScope(deadline=self._next_due_s) as self._alarm:
                 await trio.sleep_forever()
 

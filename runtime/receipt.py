@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import attrs
+from ..actors.value import value
 
 
-@attrs.frozen(kw_only=True)
+@value(kw_only=True)
 class Receipt:
     """A message is on disk.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..actors.keys import split_key
 from ..storage.records import OutboundContent, OutboxRecord
 from .channel import Outbound, SendOutcome
 from .send_outcome import SendPolicy
@@ -42,6 +41,7 @@ class Send:
     __slots__ = (
         "answer",
         "delivery",
+        "due_s",
         "is_answered",
         "is_ending",
         "is_lookup",
@@ -71,6 +71,7 @@ class Send:
         self.is_ending = False
         self.outcome_message: SendEnded | LookedUp | None = None
         self.timeout_s = delivery.adapter.caps.send_timeout_s
+        self.due_s = 0.0
 
     @property
     def policy(self) -> SendPolicy:
@@ -85,7 +86,7 @@ class Send:
             id=record.id,
             channel=record.channel,
             conversation_key=record.conversation_key,
-            address=split_key(record.conversation_key)[1],
+            address=record.conversation_key.partition(":")[2],
             text=content.text,
             idempotency_key=record.idempotency_key,
             part=record.part,

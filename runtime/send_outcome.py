@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import attrs
-
 from ..actors.errors import Code, Permanence
+from ..actors.value import value
 from ..storage.commands import OutboxMove
 from ..storage.records import OnUncertain, OutboxRecord, OutboxState
 from .channel import NotSent, SendOutcome, Sent, Uncertain
@@ -14,7 +13,7 @@ from .outbox_rules import Uncertain as UncertainEvent
 from .retry import RetryPolicy
 
 
-@attrs.frozen
+@value
 class SendPolicy:
     """What decides over one send.
 
@@ -82,8 +81,11 @@ def retry_wait_us(record: OutboxRecord, policy: SendPolicy, unit: float) -> int:
 
 def lets_next_go(record: OutboxRecord) -> bool:
     """Whether the next row of the conversation may start: this one has ended, or waits for a person."""
-    return record.state in (OutboxState.SENT, OutboxState.DEAD) or (
-        record.state is OutboxState.UNCERTAIN and record.next_attempt_at_us is None
+    state = record.state
+    return (
+        state is OutboxState.SENT
+        or state is OutboxState.DEAD
+        or (state is OutboxState.UNCERTAIN and record.next_attempt_at_us is None)
     )
 
 

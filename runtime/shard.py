@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import trio
 
 from ..actors.actor import Actor
 from ..actors.errors import BusError, Code
-from ..storage.commands import Commit, Committed, Emit, InboxMove, OutboxMove, Outcome, Refused, Stored
+from ..storage.commands import Commit, Committed, InboxMove, OutboxMove, Refused, Stored
 from .emits import tell_arrival
 from .inbox_rules import Release as ReleaseTurn
 from .inbox_rules import inbox_move
@@ -86,7 +85,7 @@ class ShardActor(Actor[ShardMessage]):
 
     def tell(self, message: ShardMessage) -> None:
         """Leave a message."""
-        self.mailbox.put_nowait(message)
+        self._mailbox.put_nowait(message)
 
     def tell_arrival(self, message: MessageArrived | SendArrived) -> None:
         """Leave word of a row stored by somebody else; without room it stays on disk for the next scan."""
@@ -102,8 +101,8 @@ class ShardActor(Actor[ShardMessage]):
 
     def tell_accepted(self, message: Accepted) -> None:
         """Leave word of a settled publish; without room an unclaimed row stays on disk."""
-        if message.with_claim or len(self.mailbox) < _MAILBOX // 2:
-            self.tell(message)
+        if message.with_claim or len(self._mailbox) < _MAILBOX // 2:
+            self._mailbox.put_nowait(message)
         else:
             self.inbox.missed(message.row)
             self.flush_soon()
@@ -133,7 +132,7 @@ class ShardActor(Actor[ShardMessage]):
         A refusal without `refused` means that the shard and the store disagree: the shard crashes and reads again.
         """
         self._unsettled += 1
-        self._services.store.submit(commit, partial(self._settled, self.epoch, commit.emits, then, refused))
+        self._services.store.submit(commit, Settled(self, commit.emits, then, refused).settle)
 
     def submit_moves(
         self,
@@ -148,21 +147,15 @@ class ShardActor(Actor[ShardMessage]):
         commit = Commit(shard=self.number, epoch=self.epoch, at_us=at_us, inbox=inbox, outbox=outbox)
         self.submit(commit, then, refused)
 
-    def _settled(
-        self,
-        epoch: int,
-        emits: tuple[Emit, ...],
-        then: Callable[[Committed], None],
-        refused: Callable[[BusError], None] | None,
-        outcome: Outcome,
-    ) -> None:
-        """The journal calls this in its own order: whoever gets rows of this Commit hears of them in that order."""
-        if emits and isinstance(outcome, Committed):
-            for emit, arrived in zip(emits, outcome.emits, strict=False):
+    def tell_settled(self, message: Settled) -> None:
+        """The journal calls this in its own order: whoever gets rows of a Commit hears of them in that order."""
+        outcome = message.outcome
+        if message.emits and isinstance(outcome, Committed):
+            for emit, arrived in zip(message.emits, outcome.emits, strict=False):
                 tell_arrival(emit.row, arrived, self._services)
             if not outcome.emits:
                 self._services.relay.nudge(self.number)
-        self.tell(Settled(epoch, then, refused, outcome))
+        self._mailbox.put_nowait(message)
 
     # --- the actor -------------------------------------------------------------------------------------------
 

@@ -5,41 +5,95 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import attrs
+import trio
 
 from ..actors.ref import Reply
-from ..storage.commands import Committed, Outcome
+from ..actors.value import value
+from ..storage.commands import Outcome, Stored
+from ..storage.records import InboxStatus
+from .inbox_rules import accepted
 
 if TYPE_CHECKING:
     from ..actors.errors import BusError
+    from ..storage.commands import Committed, Emit
     from .channel import NotSent, SendOutcome, Sent
     from .lane import Lane
     from .outbox_rules import OutboxEvent
     from .send import PendingRow, Send
+    from .shard import ShardActor
     from .turn import QueuedRow, Turn
 
 
-@attrs.frozen
 class Accepted:
-    """The journal has settled a publish into this shard."""
+    """A publish into this shard on its way through the journal, then the word that it is settled.
 
-    row: QueuedRow
-    epoch: int
-    with_claim: bool
-    outcome: Outcome
+    Attributes:
+        row: What is accepted.
+        with_claim: Its claim was to ride along.
+        epoch: The shard's lease when it was handed over.
+        instance: Number of the opening, for the claim.
+        task: Who waits for the outcome.
+        outcome: None until it is settled.
+    """
+
+    __slots__ = ("_shard", "epoch", "instance", "outcome", "row", "task", "with_claim")
+
+    def __init__(self, shard: ShardActor, row: QueuedRow, *, instance: int, with_claim: bool) -> None:
+        self._shard = shard
+        self.row = row
+        self.with_claim = with_claim
+        self.epoch = shard.epoch
+        self.instance = instance
+        self.task: trio.lowlevel.Task | None = None
+        self.outcome: Outcome | None = None
+
+    def settle(self, outcome: Outcome) -> None:
+        """Tell the shard, then the publisher; the journal calls this."""
+        self.outcome = outcome
+        row = self.row
+        # A parked row enters no lane.
+        if row.record.status is not InboxStatus.PARKED:
+            if isinstance(outcome, Stored):
+                epoch = self.instance if outcome.claimed else None
+                row.record = accepted(row.record, seq=outcome.seq, offset=outcome.offset, epoch=epoch)
+            self._shard.tell_accepted(self)
+        if self.task is not None:
+            trio.lowlevel.reschedule(self.task)
 
 
-@attrs.frozen
 class Settled:
-    """The journal has settled a Commit of this shard."""
+    """A Commit of this shard on its way through the journal, then the word that it is settled.
 
-    epoch: int
-    then: Callable[[Committed], None]
-    refused: Callable[[BusError], None] | None
-    outcome: Outcome
+    Attributes:
+        epoch: The shard's lease when it was handed over.
+        emits: Its decisions for other homes.
+        then, refused: What goes on with the outcome.
+        outcome: None until it is settled.
+    """
+
+    __slots__ = ("_shard", "emits", "epoch", "outcome", "refused", "then")
+
+    def __init__(
+        self,
+        shard: ShardActor,
+        emits: tuple[Emit, ...],
+        then: Callable[[Committed], None],
+        refused: Callable[[BusError], None] | None,
+    ) -> None:
+        self._shard = shard
+        self.epoch = shard.epoch
+        self.emits = emits
+        self.then = then
+        self.refused = refused
+        self.outcome: Outcome | None = None
+
+    def settle(self, outcome: Outcome) -> None:
+        """Tell the shard; the journal calls this."""
+        self.outcome = outcome
+        self._shard.tell_settled(self)
 
 
-@attrs.frozen
+@value
 class TurnEnded:
     """A handler has really ended."""
 
@@ -49,7 +103,7 @@ class TurnEnded:
     cancelled: bool
 
 
-@attrs.frozen
+@value
 class SendEnded:
     """A send has ended; `outcome` None means that no byte left."""
 
@@ -57,7 +111,7 @@ class SendEnded:
     outcome: SendOutcome | None
 
 
-@attrs.frozen
+@value
 class LookedUp:
     """A look-up of an uncertain send has ended; `failed` names the error of one that could not be done."""
 
@@ -66,21 +120,21 @@ class LookedUp:
     failed: str | None
 
 
-@attrs.frozen
+@value
 class MessageArrived:
     """An emit has stored an inbox row in this shard."""
 
     row: QueuedRow
 
 
-@attrs.frozen
+@value
 class SendArrived:
     """A publish or an emit has stored an outbox row in this shard."""
 
     row: PendingRow
 
 
-@attrs.frozen
+@value
 class MessageDue:
     """The back-off of a lane that was to end at `due_us` is over."""
 
@@ -89,7 +143,7 @@ class MessageDue:
     due_us: int
 
 
-@attrs.frozen
+@value
 class SendDue:
     """The back-off of an outbox lane that was to end at `due_us` is over."""
 
@@ -98,7 +152,7 @@ class SendDue:
     due_us: int
 
 
-@attrs.frozen
+@value
 class Requeue:
     """Send a dead or parked message through again. Answers the row's id."""
 
@@ -106,7 +160,7 @@ class Requeue:
     reply: Reply[int]
 
 
-@attrs.frozen
+@value
 class MoveSend:
     """Apply a person's decision to a send. Answers the row's id."""
 
@@ -115,7 +169,7 @@ class MoveSend:
     reply: Reply[int]
 
 
-@attrs.frozen
+@value
 class Flush:
     """Claim and start what became ready since the last one."""
 

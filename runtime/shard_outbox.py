@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..storage.commands import Commit, Committed, NewOutbox, OutboxMove, Stored
-from ..storage.records import OnUncertain, OutboxRecord, OutboxState
+from ..storage.records import OnUncertain, OutboxRecord, OutboxState, OutboxStatus
 from .backlog import OutboxBacklog
 from .channel import NotSent, Sent
 from .effects import Effect
@@ -62,15 +62,13 @@ class ShardOutbox:
         now_us = self._services.clock.wall_us()
         own, emits = plan_effects(effects, cause, self._services, now_us=now_us)
         rows: list[tuple[OutboxLane, PendingRow, bool]] = []
-        started: list[NewOutbox] = []
         for row in own:
             lane, rides = self._announce(row.record)
             if rides:
-                record = next_outbox_record(row.record, Start(), now_us=now_us, claim=None)
-                row = NewOutbox(record=record, content=row.content)
-            rows.append((lane, PendingRow(row.record, row.content), rides))
-            started.append(row)
-        return Planned(tuple(started), tuple(emits), tuple(rows))
+                row.record = next_outbox_record(row.record, Start(), now_us=now_us, claim=None)
+            rows.append((lane, row, rides))
+        new = tuple(NewOutbox(record=row.record, content=row.content) for row in own)
+        return Planned(new, tuple(emits), tuple(rows))
 
     def placed(self, planned: Planned, committed: Committed) -> None:
         """The turn is on disk: start its first sends, queue the others."""
@@ -193,7 +191,7 @@ class ShardOutbox:
         now_us, unit = services.clock.wall_us(), services.random.random()
         moves = outcome_moves(record, message.outcome, send.policy, now_us=now_us, unit=unit)
         after = moves[-1].after
-        if after.state is not OutboxState.SENT:
+        if after.status is not OutboxStatus.SENT:
             report_send(after, moves[-1].code, services)
         self._end(send, moves)
 
@@ -330,9 +328,11 @@ class ShardOutbox:
             self.sends.pop(after.id, None)
             send.outcome_message = None  # it holds the send: a cycle
             row.record = after
-            if after.state is OutboxState.SENT:
+            if after.status is OutboxStatus.SENT:
                 self._services.count("sent")
-            self._settle(lane, row)
+                self.lanes.release(row)
+            else:
+                self._settle(lane, row)
             if following is not None:
                 following.record = all_moves[-1].after
                 self._start(lane, following)
@@ -355,7 +355,7 @@ class ShardOutbox:
         return self.lanes.take(lane)
 
     def _settle(self, lane: OutboxLane, row: PendingRow) -> None:
-        """What the lane does with a row whose end is on disk."""
+        """What the lane does with a row that was not sent, once that is on disk."""
         record = row.record
         rest = rest_us(record.next_attempt_at_us, record.wait_us, self._services.clock.wall_us())
         match record.state:

@@ -38,7 +38,7 @@ class TopicHandlerActor:
             turn.row.message,
             turn.row.record,
             stored_state=turn.stored_state,
-            timeout_s=turn.timeout_s,
+            deadline_s=turn.due_s,
             surroundings=self._surroundings,
         )
         current_turn.set(context)

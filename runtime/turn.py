@@ -37,6 +37,7 @@ class Turn:
 
     __slots__ = (
         "context",
+        "due_s",
         "epoch",
         "handler",
         "holds_slot",
@@ -65,6 +66,7 @@ class Turn:
         self.topic = topic
         self.handler = handler
         self.timeout_s = handler.timeout_s
+        self.due_s = 0.0
         self.stored_state = stored_state
         self.holds_slot = True
         self.context: Context | None = None

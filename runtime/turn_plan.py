@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import attrs
-
 from ..actors.keys import shard_of
+from ..actors.value import value
 from ..storage.commands import Emit, EmitNumber, NewOutbox
 from ..storage.records import OutboundContent, OutboxRecord
 from .effects import Effect, EventEffect, MessageEffect, SendEffect
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 OutboxLane = Lane[PendingRow]
 
 
-@attrs.frozen
+@value
 class Planned:
     """The sends and emits of one turn, ready for its Commit.
 
@@ -35,13 +34,13 @@ class Planned:
 
 def plan_effects(
     effects: list[Effect], cause: QueuedRow, services: Services, *, now_us: int
-) -> tuple[list[NewOutbox], list[Emit]]:
+) -> tuple[list[PendingRow], list[Emit]]:
     """The new sends of the cause's own shard, and the emits, each in the order they were decided.
 
     Raises:
         BusError: an effect that cannot be stored, by its code.
     """
-    own: list[NewOutbox] = []
+    own: list[PendingRow] = []
     emits: list[Emit] = []
     home = cause.record.shard
     for effect in effects:
@@ -52,7 +51,7 @@ def plan_effects(
                 if row.record.shard == home:
                     own.append(row)
                 else:
-                    emits.append(Emit(number, row))
+                    emits.append(Emit(number, NewOutbox(record=row.record, content=row.content)))
             case MessageEffect():
                 emits.append(message_emit(effect, cause, number, services, now_us=now_us))
             case EventEffect():
@@ -60,7 +59,7 @@ def plan_effects(
     return own, emits
 
 
-def _new_send(effect: SendEffect, cause: QueuedRow, services: Services, now_us: int) -> NewOutbox:
+def _new_send(effect: SendEffect, cause: QueuedRow, services: Services, now_us: int) -> PendingRow:
     key = effect.conversation_key
     record = OutboxRecord(
         id=services.store.next_outbox_id(),
@@ -81,4 +80,4 @@ def _new_send(effect: SendEffect, cause: QueuedRow, services: Services, now_us: 
         correlation_id=cause.message.correlation_id,
         hops=cause.message.hops + 1,
     )
-    return NewOutbox(record=record, content=content)
+    return PendingRow(record, content)

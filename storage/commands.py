@@ -6,15 +6,14 @@ the journal applies them on another thread, in the order they were submitted, ma
 
 from __future__ import annotations
 
-import attrs
-
 from ..actors.errors import BusError
 from ..actors.event import Event
 from ..actors.message import BusMessage
+from ..actors.value import value
 from .records import InboxRecord, OutboundContent, OutboxRecord
 
 
-@attrs.frozen
+@value
 class EmitNumber:
     """Identity of a decision for another home: the deciding row's shard and seq, and its place in the turn."""
 
@@ -23,7 +22,7 @@ class EmitNumber:
     index: int
 
 
-@attrs.frozen(kw_only=True)
+@value(kw_only=True)
 class NewInbox:
     """A message to accept. The record's `id` is taken from the store; `seq` and `offset` are given by the journal.
 
@@ -36,7 +35,7 @@ class NewInbox:
     dedupe_key: str
 
 
-@attrs.frozen(kw_only=True)
+@value(kw_only=True)
 class NewOutbox:
     """A send to enqueue. `record` is READY, or FLYING where the first start rides along.
 
@@ -47,7 +46,7 @@ class NewOutbox:
     content: OutboundContent
 
 
-@attrs.frozen(kw_only=True)
+@value(kw_only=True)
 class NewEvent:
     """An event for an event topic: append-only. `id` is taken from the store, the offset comes from the journal."""
 
@@ -61,7 +60,7 @@ class NewEvent:
 NewRow = NewInbox | NewOutbox | NewEvent
 
 
-@attrs.frozen
+@value
 class Claim:
     """Ask that an accepted row be stored as claimed by this lease. A stale lease stores it unclaimed."""
 
@@ -69,7 +68,7 @@ class Claim:
     epoch: int
 
 
-@attrs.frozen
+@value
 class Fact:
     """A durable fact of an adapter or the core; `value` is msgpack, at most 64 KiB, None deletes it."""
 
@@ -78,7 +77,7 @@ class Fact:
     value: bytes | None
 
 
-@attrs.frozen(kw_only=True)
+@value(kw_only=True)
 class Publish:
     """Accept one row: store it, or find that it is there already."""
 
@@ -90,7 +89,7 @@ class Publish:
     """Set by the relay alone: the emit this publish repeats. It becomes the dedupe key."""
 
 
-@attrs.frozen
+@value
 class InboxMove:
     """One transition of an inbox row. `event` is the table's word; `code` goes into the history.
 
@@ -104,7 +103,7 @@ class InboxMove:
     to_tail: bool = False
 
 
-@attrs.frozen
+@value
 class OutboxMove:
     """One transition of an outbox row; see `InboxMove`."""
 
@@ -115,7 +114,7 @@ class OutboxMove:
     to_tail: bool = False
 
 
-@attrs.frozen
+@value
 class StateWrite:
     """The new state of a conversation: msgpack, at most 256 KiB; None removes it."""
 
@@ -124,7 +123,7 @@ class StateWrite:
     version: int
 
 
-@attrs.frozen
+@value
 class Emit:
     """A decision for another home, numbered inside its Commit. It arrives unclaimed."""
 
@@ -132,7 +131,7 @@ class Emit:
     row: NewRow
 
 
-@attrs.frozen(kw_only=True)
+@value(kw_only=True)
 class Commit:
     """Everything the owner of a shard decides at once. All of it is stored, or none.
 
@@ -160,7 +159,7 @@ class Commit:
     facts: tuple[Fact, ...] = ()
 
 
-@attrs.frozen
+@value
 class TakeLease:
     """Take the ownership of a shard anew: raises its epoch, so that every earlier lease of it is fenced."""
 
@@ -170,7 +169,7 @@ class TakeLease:
 Part = Publish | Commit | TakeLease
 
 
-@attrs.frozen
+@value
 class Stored:
     """A published row is on disk. `seq` is its place in its shard, `offset` its place in (topic, partition)."""
 
@@ -180,7 +179,7 @@ class Stored:
     claimed: bool
 
 
-@attrs.frozen
+@value
 class Duplicate:
     """The key was there already: the first row's place. `conflict` means it holds another content."""
 
@@ -190,7 +189,7 @@ class Duplicate:
     conflict: bool
 
 
-@attrs.frozen
+@value
 class Committed:
     """A Commit is on disk.
 
@@ -207,7 +206,7 @@ class Committed:
     dropped: tuple[int, ...] = ()
 
 
-@attrs.frozen
+@value
 class Leased:
     """The new epoch of the shard."""
 
@@ -215,7 +214,7 @@ class Leased:
     epoch: int
 
 
-@attrs.frozen
+@value
 class Refused:
     """The part is not stored; its neighbours are. FENCED and STALE_CLAIM are final: re-read, then decide."""
 

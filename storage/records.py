@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import enum
 
-import attrs
-
 from ..actors.message import BusMessage
+from ..actors.value import value
 
 
 class InboxStatus(enum.StrEnum):
@@ -53,7 +52,7 @@ class OnUncertain(enum.StrEnum):
     DROP = "drop"
 
 
-@attrs.frozen(kw_only=True)
+@value(kw_only=True)
 class Failure:
     """One failed turn or attempt, kept with the row until it is requeued.
 
@@ -67,7 +66,7 @@ class Failure:
     own_code: str | None = None
 
 
-@attrs.frozen(kw_only=True)
+@value(kw_only=True, slots=False)
 class InboxRecord:
     """Where one accepted message stands.
 
@@ -100,7 +99,7 @@ class InboxRecord:
     errors: tuple[Failure, ...] = ()
 
 
-@attrs.frozen(kw_only=True)
+@value(kw_only=True, slots=False)
 class OutboxRecord:
     """Where one send stands. Identity: (channel, idempotency_key, part).
 
@@ -150,7 +149,7 @@ class OutboxRecord:
         return OutboxState.READY if self.uncertain_since_us is None else OutboxState.UNCERTAIN
 
 
-@attrs.frozen(kw_only=True)
+@value(kw_only=True)
 class OutboundContent:
     """What one outbox row sends: stored once, never changed.
 
@@ -171,7 +170,7 @@ class OutboundContent:
     hops: int = 0
 
 
-@attrs.frozen
+@value
 class StoredInbox:
     """An inbox row as read back: its record and its message."""
 
@@ -179,7 +178,7 @@ class StoredInbox:
     message: BusMessage
 
 
-@attrs.frozen
+@value
 class StoredOutbox:
     """An outbox row as read back: its record and what it sends."""
 

@@ -8,6 +8,7 @@ from typing import Final, Protocol
 import attrs
 
 from ..actors.errors import BusError, Code
+from ..actors.value import value
 from .commands import Outcome, Part, Publish, Refused
 from .labels import labels_of
 from .port import Settle
@@ -52,7 +53,7 @@ class Applies(Protocol):
         ...
 
 
-@attrs.frozen
+@value
 class Delivery:
     """Outcomes to tell, in order; `kinds` only while fail points are armed."""
 

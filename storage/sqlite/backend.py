@@ -250,6 +250,7 @@ class Backend:
             load_places(database, parts, self._numbers)
             planner = self._planner(self._numbers.fork(), known)
             outcomes = [planner.add(part) for part in parts]
+        planner.finish()
         apply_plan(database, planner.plan)
         return _Attempt(outcomes, planner.numbers, planner.plan.shards)
 
@@ -275,6 +276,7 @@ class Backend:
                 known.missing = missing
                 planner = self._planner(numbers.fork(), known)
                 outcome = planner.add(part)
+                planner.finish()
                 apply_plan(database, planner.plan)
             except _REFUSALS as error:
                 database.execute("ROLLBACK TO part")

@@ -53,8 +53,12 @@ _ACCEPT_WORDS: Final = {
 }
 
 
+Transition = tuple[int, str, int, str, str, str, int, int, str | None]
+"""shard, kind, identity, from, to, event, claim, at, code."""
+
+
 class Planner:
-    """Plans parts one after the other; `plan` and `numbers` hold what they add up to.
+    """Plans parts one after the other; after `finish`, `plan` and `numbers` hold what they add up to.
 
     Args:
         numbers: Drawn from, in place.
@@ -64,7 +68,18 @@ class Planner:
         linker: The writer's own.
     """
 
-    __slots__ = ("_atomic", "_events", "_inbox", "_instance", "_known", "_link", "_outbox", "numbers", "plan")
+    __slots__ = (
+        "_atomic",
+        "_events",
+        "_inbox",
+        "_instance",
+        "_known",
+        "_link",
+        "_outbox",
+        "_transitions",
+        "numbers",
+        "plan",
+    )
 
     def __init__(
         self, numbers: Numbers, *, instance: int, atomic: bool, known: Known, linker: Linker
@@ -79,6 +94,7 @@ class Planner:
         self._events: dict[str, FirstEvent] = {}
         self._outbox: dict[Identity, FirstOutbox] = {}
         self._link = linker.link
+        self._transitions: list[Transition] = []
 
     def add(self, part: Part) -> Outcome:
         """Plan one part.
@@ -97,6 +113,19 @@ class Planner:
         epoch = numbers.epochs[part.shard] = numbers.epochs[part.shard] + 1
         self.plan.shards.add(part.shard)
         return Leased(part.shard, epoch)
+
+    def finish(self) -> None:
+        """Chain a history row for every transition that was planned, in order."""
+        numbers, plan, link, instance = self.numbers, self.plan, self._link, self._instance
+        hseqs, heads, history = numbers.hseqs, numbers.heads, plan.history
+        for shard, kind, identity, before, after, event, claim, at_us, code in self._transitions:
+            hseqs[shard] = hseq = hseqs[shard] + 1
+            columns = (shard, hseq, kind, identity, before, after, event, claim, at_us, code, instance)
+            heads[shard] = h = link(heads[shard], columns)
+            history.append((*columns, h))
+            plan.shards.add(shard)
+            if hseq % ANCHOR_ROWS == 0:
+                plan.anchors.append((shard, hseq, h, at_us))
 
     def _publish(self, part: Publish) -> Outcome:
         row = part.row
@@ -183,7 +212,7 @@ class Planner:
         numbers.next_inbox_id = max(numbers.next_inbox_id, record.id + 1)
         code = record.errors[-1].code if record.errors else None
         word = _ACCEPT_WORDS.get(status, "accept")
-        self._record(record.shard, "in", record.id, "", status, word, claim, at_us, code)
+        self._transitions.append((record.shard, "in", record.id, "", status, word, claim, at_us, code))
         self._inbox[key] = (record.id, record.partition, offset, message)
         return Stored(record.id, seq, offset, claimed)
 
@@ -267,7 +296,7 @@ class Planner:
         numbers.next_outbox_id = max(numbers.next_outbox_id, record.id + 1)
         code = record.errors[-1].code if record.errors else None
         word = "enqueue+start" if started else "enqueue"
-        self._record(record.shard, "out", record.id, "", state, word, claim, at_us, code)
+        self._transitions.append((record.shard, "out", record.id, "", state, word, claim, at_us, code))
         self._outbox[identity] = (record.id, record.shard, seq, record.conversation_key, content.text)
         return Stored(record.id, seq, seq, started)
 
@@ -303,8 +332,8 @@ class Planner:
             self.plan.inbox_moves.append(inbox_move(before, after, change, None))
         if move.event == "fail":
             numbers.retried_turns += 1
-        self._record(
-            shard, "in", after.id, before.status, after.status, move.event, after.claim, at_us, move.code
+        self._transitions.append(
+            (shard, "in", after.id, before.status, after.status, move.event, after.claim, at_us, move.code)
         )
 
     def _move_outbox(
@@ -330,36 +359,14 @@ class Planner:
                 self.plan.outbox_moves.append(outbox_move(before, after, change, None))
             if move.event == "failed":
                 numbers.retried_sends += 1
-            self._record(
-                shard, "out", after.id, before.state, after.state, move.event, after.claim, at_us, move.code
+            self._transitions.append(
+                (shard, "out", after.id, before.state, after.state, move.event, after.claim, at_us, move.code)
             )
 
     def _next_seq(self, shard: int) -> int:
         seqs = self.numbers.seqs
         seqs[shard] = seq = seqs[shard] + 1
         return seq
-
-    def _record(
-        self,
-        shard: int,
-        kind: str,
-        identity: int,
-        before: str,
-        after: str,
-        event: str,
-        claim: int,
-        at_us: int,
-        code: str | None,
-    ) -> None:
-        """Chain one history row."""
-        numbers = self.numbers
-        numbers.hseqs[shard] = hseq = numbers.hseqs[shard] + 1
-        columns = (shard, hseq, kind, identity, before, after, event, claim, at_us, code, self._instance)
-        numbers.heads[shard] = h = self._link(numbers.heads[shard], columns)
-        self.plan.history.append((*columns, h))
-        self.plan.shards.add(shard)
-        if hseq % ANCHOR_ROWS == 0:
-            self.plan.anchors.append((shard, hseq, h, at_us))
 
 
 def _check_home(row_id: int, home: int, shard: int) -> None:

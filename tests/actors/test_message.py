@@ -1,8 +1,10 @@
 import attrs
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
-from shardline.actors.errors import Code
+from shardline.actors.envelope import MessageEnvelope
+from shardline.actors.errors import BusError, Code
 from shardline.actors.extensions import EMPTY, Attachment, Entity, Extensions, Kind
 from shardline.actors.message import (
     DIALOGUE_TOPICS,
@@ -32,6 +34,47 @@ def test_the_ordinary_message_passes_both_ways() -> None:
     validate_message(MESSAGE)
     validate_message(OUTBOUND)
     validate_message(attrs.evolve(MESSAGE, channel=None, participant_key=None, raw=None, extensions=EMPTY))
+
+
+# What fields hold that nobody should put there, and what is good in some of them.
+WRONG = (None, 0, -1, 2**63, True, 1.5, b"x")
+ODD = st.sampled_from(
+    (*WRONG, "", " a", "a ", "a\nb", "a\n b", "\x1fa", "\ud800", "a\u00a0", "ä", "x" * 300_000)
+)
+MESSAGE_FIELDS = tuple(f.name for f in attrs.fields(BusMessage) if f.name not in {"payload", "extensions"})
+PAYLOAD_FIELDS = tuple(f.name for f in attrs.fields(MessageEnvelope))
+EXTENSION_FIELDS = (
+    "platform_message_id",
+    "reply_to",
+    "from_user_id",
+    "from_first_name",
+    "thread_ts",
+    "callback_data",
+)
+
+
+def verdict(message: BusMessage) -> tuple[Code, object] | None:
+    try:
+        validate_message(message)
+    except BusError as error:
+        return error.code, error.context.get("field")
+    return None
+
+
+@given(
+    own=st.dictionaries(st.sampled_from(MESSAGE_FIELDS), ODD, max_size=2),
+    said=st.dictionaries(st.sampled_from(PAYLOAD_FIELDS), ODD, max_size=2),
+    extra=st.dictionaries(st.sampled_from(EXTENSION_FIELDS), ODD, max_size=2),
+)
+def test_the_quick_check_of_plain_messages_decides_as_the_rules_do(
+    own: dict[str, object], said: dict[str, object], extra: dict[str, object]
+) -> None:
+    extensions = spoiled(MESSAGE.extensions, **extra)
+    message = spoiled(MESSAGE, payload=spoiled(MESSAGE.payload, **said), extensions=extensions, **own)
+    # An edit is valid and never plain: every rule is checked one by one.
+    edited = spoiled(message, extensions=spoiled(extensions, edited_at_us=1))
+
+    assert verdict(message) == verdict(edited)
 
 
 def test_dialogue_topics_are_the_four() -> None:

@@ -23,6 +23,7 @@ class Task:
     pool: WorkerPool[Task]
     work: Work
     timeout_s: float = 10.0
+    due_s: float = 0.0
     ends: list[str] = attrs.field(factory=list[str])
     error: BaseException | None = None
 
