@@ -7,30 +7,12 @@ from typing import Literal
 
 import click
 
-from ...actors.errors import BusError
-from ..run import ExitCode
-from .problem import Problem
+from .lazy import LazyGroup
 
 _FILE = click.Path(path_type=Path)
 
 
-class Command(click.Group):
-    """A group whose subcommands end a `Problem` or a `BusError` as one line, without a traceback."""
-
-    def invoke(self, ctx: click.Context) -> object:
-        """Run the subcommand."""
-        try:
-            result: object = super().invoke(ctx)
-        except Problem as problem:
-            problem.show()
-            ctx.exit(problem.code)
-        except BusError as error:
-            Problem(str(error)).show()
-            ctx.exit(ExitCode.FAILURE)
-        return result
-
-
-@click.group(cls=Command, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="shardline", prog_name="shardline")
 def shardline() -> None:
     """A durable actor runtime for chat bots."""

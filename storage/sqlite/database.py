@@ -125,6 +125,10 @@ def close_connection(connection: apsw.Connection) -> None:
         _log.warning("store.close_failed", bus_error_code=failure.code, error=failure.message)
 
 
+def _ignore(pages: int) -> None:
+    pass
+
+
 def connect_reader(path: Path, vfs: str | None = None) -> apsw.Connection:
     """A connection to a store that cannot write.
 

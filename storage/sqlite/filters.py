@@ -1,4 +1,4 @@
-"""Which rows a listing is of: a frozen value, and the conditions it stands for. Values are bound, never part of a text."""
+"""Which rows a listing is of: a frozen value, and the conditions it stands for. Values are bound, never spliced in."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def inbox_where(filters: Filters, shard_count: int, *, time: str = "accepted_at"
     return _joined(
         filters.kind in {None, "in"} and filters.state is None,
         None if filters.status is None else inbox_condition(filters.status),
-        [*_common(filters, shard_count, time), ("topic = ?", filters.topic)],
+        [*_common(filters, time), ("topic = ?", filters.topic)],
         filters,
         shard_count,
     )
@@ -61,13 +61,13 @@ def outbox_where(filters: Filters, shard_count: int, *, time: str = "created_at"
     return _joined(
         filters.kind in {None, "out"} and filters.status is None and filters.topic is None,
         None if filters.state is None else OUTBOX_CONDITIONS[filters.state],
-        _common(filters, shard_count, time),
+        _common(filters, time),
         filters,
         shard_count,
     )
 
 
-def _common(filters: Filters, shard_count: int, time: str) -> list[tuple[str, int | str | None]]:
+def _common(filters: Filters, time: str) -> list[tuple[str, int | str | None]]:
     return [
         ("id = ?", filters.id),
         ("channel = ?", filters.channel),

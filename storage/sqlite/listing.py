@@ -203,22 +203,23 @@ def _behind(after: RowId | None, kind: Kind) -> Where:
         return "", ()
     table = "inbox" if after.kind == "in" else "outbox"
     # Of two that died at the same moment under the same number the message comes first.
-    less = "<" if after.kind == kind or kind == "in" else "<="
+    less = "<" if kind in {after.kind, "in"} else "<="
     return f" AND (dead_at, id) {less} (SELECT dead_at, id FROM {table} WHERE id = ?)", (after.number,)
 
 
 def _page(look: Look, statement: str, bound: Row, page: Page) -> list[Row]:
     def ask(connection: apsw.Connection) -> list[Row]:
-        return connection.execute(
-            f"{statement} LIMIT ? OFFSET ?", (*bound, page.limit, page.offset)
-        ).fetchall()
+        bindings = (*bound, page.limit, page.offset)
+        return cast("list[Row]", connection.execute(f"{statement} LIMIT ? OFFSET ?", bindings).fetchall())
 
     return look.read(ask)
 
 
 def _message_text(row: Row) -> str | None:
     codec, body = cast("tuple[int, bytes]", row[-2:])
-    return _preview(cast("_Body", msgpack.unpackb(body))["payload"]["text"]) if codec == CODEC_VERSION else None
+    return (
+        _preview(cast("_Body", msgpack.unpackb(body))["payload"]["text"]) if codec == CODEC_VERSION else None
+    )
 
 
 def _content_text(row: Row) -> str | None:

@@ -46,32 +46,21 @@ class Look:
 
     Args:
         path: The store's file.
+        any_schema: Also one of another version; then only `read` with one's own statements makes sense.
+    Raises:
+        BusError: NOT_FOUND, there is no such file; STORE_MISMATCH, it is no store or an older one; SCHEMA_TOO_NEW,
+            STORE_CORRUPT, STORE_BUSY, STORE_IO, UNSAFE_FILESYSTEM.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, any_schema: bool = False) -> None:
         # SQLite follows no link: a folder that is reached through one is named by its own path.
         self.path = path.parent.resolve() / path.name
         self._live: apsw.Connection | None = None
-        self.meta: StoreMeta | None = None
-
-    @classmethod
-    def open(cls, path: Path, *, any_schema: bool = False) -> Look:
-        """Look at a store.
-
-        Args:
-            path: Its file.
-            any_schema: Also at one of another version; then only `read` with one's own statements makes sense.
-        Raises:
-            BusError: NOT_FOUND, there is no such file; STORE_MISMATCH, it is no store or an older one;
-                SCHEMA_TOO_NEW, STORE_CORRUPT, STORE_BUSY, STORE_IO, UNSAFE_FILESYSTEM.
-        """
-        look = cls(path)
         try:
-            look.meta = look.read(_read_meta if any_schema else _read_current_meta)
+            self.meta: StoreMeta = self.read(_read_meta if any_schema else _read_current_meta)
         except BaseException:
-            look.close()
+            self.close()
             raise
-        return look
 
     def __enter__(self) -> Self:
         return self
@@ -90,7 +79,7 @@ class Look:
     @property
     def shard_count(self) -> int:
         """Of the store."""
-        return 0 if self.meta is None else self.meta.shard_count
+        return self.meta.shard_count
 
     def read(self, ask: Callable[[apsw.Connection], T]) -> T:
         """Read something.

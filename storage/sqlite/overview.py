@@ -13,7 +13,7 @@ from ..records import InboxStatus, OutboxState
 from .filters import Kind
 from .look import Look, StoreMeta
 from .owner import Owner, find_owner, read_openings
-from .reader import OUTBOX_CONDITIONS, OPEN_INBOX, OPEN_OUTBOX
+from .reader import OPEN_INBOX, OPEN_OUTBOX, OUTBOX_CONDITIONS
 
 
 @attrs.frozen(kw_only=True)
@@ -87,11 +87,9 @@ _OLDEST_UNCERTAIN: Final = (
 
 def overview(look: Look) -> Overview:
     """Count everything."""
-    meta = look.meta
-    assert meta is not None
     last = look.read(lambda db: read_openings(db, 1))
     return Overview(
-        meta=meta,
+        meta=look.meta,
         owner=find_owner(look.path, last[0] if last else None),
         inbox=look.ask(lambda reader: reader.count_inbox()),
         outbox=look.ask(lambda reader: reader.count_outbox()),

@@ -15,12 +15,9 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import apsw
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
 
 _VFS: Final = "shardline-resting"
 _VERSIONS: Final = slice(18, 20)
@@ -64,7 +61,7 @@ class _File(apsw.VFSFile):
     def __init__(self, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
         super().__init__("", name, flags)
 
-    def xRead(self, amount: int, offset: int) -> Buffer:
+    def xRead(self, amount: int, offset: int) -> bytes:
         data = super().xRead(amount, offset)
         if offset > _VERSIONS.start or offset + amount < _VERSIONS.stop:
             return data
