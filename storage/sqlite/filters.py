@@ -45,8 +45,8 @@ Where = tuple[str, Row]
 """Conditions joined by AND, and what they bind."""
 
 
-def inbox_where(filters: Filters, shard_count: int, *, time: str = "accepted_at") -> Where:
-    """The conditions over the table inbox; `time` is the column that since and until are about."""
+def inbox_where(filters: Filters, shard_count: int, *, time: str = "accepted_at") -> Where | None:
+    """The conditions over the table inbox, None if it has no such row; `time` is the column that since and until are about."""
     return _joined(
         filters.kind in {None, "in"} and filters.state is None,
         None if filters.status is None else inbox_condition(filters.status),
@@ -56,8 +56,8 @@ def inbox_where(filters: Filters, shard_count: int, *, time: str = "accepted_at"
     )
 
 
-def outbox_where(filters: Filters, shard_count: int, *, time: str = "created_at") -> Where:
-    """The conditions over the table outbox; a send has no topic."""
+def outbox_where(filters: Filters, shard_count: int, *, time: str = "created_at") -> Where | None:
+    """The conditions over the table outbox, None if it has no such row; a send has no topic."""
     return _joined(
         filters.kind in {None, "out"} and filters.status is None and filters.topic is None,
         None if filters.state is None else OUTBOX_CONDITIONS[filters.state],
@@ -85,9 +85,9 @@ def _joined(
     conditions: list[tuple[str, int | str | None]],
     filters: Filters,
     shard_count: int,
-) -> Where:
+) -> Where | None:
     if not has_any:
-        return "0", ()
+        return None
     texts = [] if state is None else [f"({state})"]
     bound: Row = ()
     if filters.key is not None:

@@ -145,20 +145,14 @@ _WITH_KEY: Final = (
 
 
 def messages(look: Look, filters: Filters, page: Page) -> list[MessageLine]:
-    """Accepted messages, the newest first; dead ones alone by their time of death."""
-    where, bound = inbox_where(filters, look.shard_count)
-    if page.after is not None:
-        where, bound = f"{where} AND id < ?", (*bound, page.after.number)
-    rows = _page(look, f"{_INBOX} WHERE {where} ORDER BY id DESC", bound, page)
+    """Accepted messages, the newest first."""
+    rows = _newest(look, _INBOX, inbox_where(filters, look.shard_count), page)
     return [MessageLine(*cast("_Message", row[:-2]), _message_text(row)) for row in rows]
 
 
 def sends(look: Look, filters: Filters, page: Page) -> list[SendLine]:
     """Sends, the newest first."""
-    where, bound = outbox_where(filters, look.shard_count)
-    if page.after is not None:
-        where, bound = f"{where} AND id < ?", (*bound, page.after.number)
-    rows = _page(look, f"{_OUTBOX} WHERE {where} ORDER BY id DESC", bound, page)
+    rows = _newest(look, _OUTBOX, outbox_where(filters, look.shard_count), page)
     return [SendLine(*cast("_Send", row[:-2]), _content_text(row)) for row in rows]
 
 
@@ -166,14 +160,17 @@ def dead_letters(look: Look, filters: Filters, page: Page) -> list[DeadLine]:
     """Dead messages and sends in one list, the newest death first; at the same moment the higher id first."""
     parts: list[str] = []
     bound: Row = ()
-    sides: tuple[tuple[Kind, str, Where], ...] = (
+    sides: tuple[tuple[Kind, str, Where | None], ...] = (
         ("in", _DEAD_INBOX, inbox_where(filters, look.shard_count, time="dead_at")),
         ("out", _DEAD_OUTBOX, outbox_where(filters, look.shard_count, time="dead_at")),
     )
-    for kind, select, (where, values) in sides:
-        behind, after = _behind(page.after, kind)
-        parts.append(f"{select} AND {where}{behind}")
-        bound = (*bound, *values, *after)
+    for kind, select, where in sides:
+        if where is not None:
+            behind, after = _behind(page.after, kind)
+            parts.append(f"{select} AND {where[0]}{behind}")
+            bound = (*bound, *where[1], *after)
+    if not parts:
+        return []
     # Both sides come in this order out of their indexes, so a page reads no more than it shows.
     statement = f"{' UNION ALL '.join(parts)} ORDER BY dead_at DESC, row DESC, 1"
     return [DeadLine(*cast("_Dead", row[:-1])) for row in _page(look, statement, bound, page)]
@@ -196,6 +193,15 @@ _Send = tuple[
 _Dead = tuple[
     str, str, str | None, str | None, int, int, int, str | None, str | None, str | None
 ]  # fmt: skip
+
+
+def _newest(look: Look, select: str, where: Where | None, page: Page) -> list[Row]:
+    if where is None:
+        return []
+    conditions, bound = where
+    if page.after is not None:
+        conditions, bound = f"{conditions} AND id < ?", (*bound, page.after.number)
+    return _page(look, f"{select} WHERE {conditions} ORDER BY id DESC", bound, page)
 
 
 def _behind(after: RowId | None, kind: Kind) -> Where:
