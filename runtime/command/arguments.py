@@ -28,6 +28,7 @@ FIELDS: Final[Mapping[List, tuple[str, ...]]] = {
 }  # fmt: skip
 """The fields that each list can be filtered by."""
 
+_KINDS: Final[Mapping[List, Kind | None]] = {"inbox": "in", "outbox": "out", "dlq": None}
 _ROW: Final = re.compile(r"(?:(in|out)-)?([0-9]{1,18})")
 _AGE: Final = re.compile(r"([0-9]{1,9})(s|m|h|d|w)")
 _UNIT_S: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
@@ -64,7 +65,7 @@ def parse_filters(arguments: Sequence[str], listing: List) -> Filters:
 def _filters(given: Mapping[str, str], listing: List) -> Filters:
     row = None
     if "id" in given:
-        row = parse_row(given["id"], {"inbox": "in", "outbox": "out", "dlq": None}[listing])
+        row = parse_row(given["id"], _KINDS[listing])
     kind = None if row is None else row.kind
     if "kind" in given:
         named = cast("Kind", _one_of("kind", given["kind"], ("in", "out")))

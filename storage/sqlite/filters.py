@@ -46,7 +46,11 @@ Where = tuple[str, Row]
 
 
 def inbox_where(filters: Filters, shard_count: int, *, time: str = "accepted_at") -> Where | None:
-    """The conditions over the table inbox, None if it has no such row; `time` is the column that since and until are about."""
+    """The conditions over the table inbox, None if it has no such row.
+
+    Args:
+        time: The column that since and until are about.
+    """
     return _joined(
         filters.kind in {None, "in"} and filters.state is None,
         None if filters.status is None else inbox_condition(filters.status),

@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import shutil
 from pathlib import Path
 
 import apsw
@@ -102,9 +103,9 @@ def test_files_that_others_may_read_are_named(store: Path) -> None:
 
 
 def test_a_full_disk_fails(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    usage = checks.shutil.disk_usage(store.parent)
+    usage = shutil.disk_usage(store.parent)
     for free, outcome in ((10 * checks.MIB, "fail"), (500 * checks.MIB, "warn"), (5000 * checks.MIB, "ok")):
-        monkeypatch.setattr(checks.shutil, "disk_usage", lambda _, free=free: usage._replace(free=free))
+        monkeypatch.setattr(shutil, "disk_usage", {store.parent: usage._replace(free=free)}.__getitem__)
         code, found = examine(store)
 
         assert found["room"]["outcome"] == outcome
