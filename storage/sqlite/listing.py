@@ -158,22 +158,29 @@ def sends(look: Look, filters: Filters, page: Page) -> list[SendLine]:
 
 def dead_letters(look: Look, filters: Filters, page: Page) -> list[DeadLine]:
     """Dead messages and sends in one list, the newest death first; at the same moment the higher id first."""
+    query = dead_query(filters, page.after, look.shard_count)
+    if query is None:
+        return []
+    return [DeadLine(*cast("_Dead", row[:-1])) for row in _page(look, *query, page)]
+
+
+def dead_query(filters: Filters, after: RowId | None, shard_count: int) -> Where | None:
+    """The statement over both tables and what it binds; None if there can be no such row.
+
+    Both sides come in this order out of their indexes, so a page reads no more than it shows.
+    """
     parts: list[str] = []
     bound: Row = ()
     sides: tuple[tuple[Kind, str, Where | None], ...] = (
-        ("in", _DEAD_INBOX, inbox_where(filters, look.shard_count, time="dead_at")),
-        ("out", _DEAD_OUTBOX, outbox_where(filters, look.shard_count, time="dead_at")),
+        ("in", _DEAD_INBOX, inbox_where(filters, shard_count, time="dead_at")),
+        ("out", _DEAD_OUTBOX, outbox_where(filters, shard_count, time="dead_at")),
     )
     for kind, select, where in sides:
         if where is not None:
-            behind, after = _behind(page.after, kind)
+            behind, last = _behind(after, kind)
             parts.append(f"{select} AND {where[0]}{behind}")
-            bound = (*bound, *where[1], *after)
-    if not parts:
-        return []
-    # Both sides come in this order out of their indexes, so a page reads no more than it shows.
-    statement = f"{' UNION ALL '.join(parts)} ORDER BY dead_at DESC, row DESC, 1"
-    return [DeadLine(*cast("_Dead", row[:-1])) for row in _page(look, statement, bound, page)]
+            bound = (*bound, *where[1], *last)
+    return (f"{' UNION ALL '.join(parts)} ORDER BY dead_at DESC, row DESC, 1", bound) if parts else None
 
 
 def find_sends(look: Look, idempotency_key: str) -> list[int]:
