@@ -46,10 +46,10 @@ def demo(
     durability: Literal["full", "normal"],
     as_json: bool,
 ) -> None:
-    """Read a chat log, answer every message with its number and text, and count.
+    """Answer a chat log and count.
 
-    It ends by itself when everything is handled and sent. Stop it, or kill it, at any time: the same command goes on
-    where it was.
+    Every message is answered with its number and text. It ends by itself when everything is handled and sent. Stop
+    it, or kill it, at any time: the same command goes on where it was.
 
     Exit code: 0 all done; 1 something is dead or uncertain, or the runtime failed; 2 a file cannot be used; 3 a signal
     cut work off, it goes on at the next start; 4 a signal came before the end.

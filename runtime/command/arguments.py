@@ -114,7 +114,9 @@ def parse_page(limit: int, offset: int, after: str | None, kind: Kind | None) ->
     Raises:
         Problem: exit code 2, `after` is no id.
     """
-    return Page(limit=limit, offset=offset, after=None if after is None else parse_row(after, kind))
+    return Page(
+        limit=limit, offset=min(offset, 2**62), after=None if after is None else parse_row(after, kind)
+    )
 
 
 def parse_time(text: str, what: str) -> int:

@@ -12,10 +12,12 @@ from .problem import Problem
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
-    """Print the script that completes this command in a shell.
+    """Print a shell's completion script.
 
-    bash: eval "$(shardline completion bash)" in ~/.bashrc; zsh: the same in ~/.zshrc; fish: shardline completion fish >
-    ~/.config/fish/completions/shardline.fish
+    \b
+    bash  eval "$(shardline completion bash)"   in ~/.bashrc
+    zsh   eval "$(shardline completion zsh)"    in ~/.zshrc
+    fish  shardline completion fish > ~/.config/fish/completions/shardline.fish
     """
     made = get_completion_class(shell)
     if made is None:

@@ -25,7 +25,7 @@ from .screen import notice
 
 @click.group("dlq")
 def command() -> None:
-    """Look at dead letters, send them through again, remove them."""
+    """Messages and sends that gave up."""
 
 
 @command.command("list")

@@ -42,7 +42,9 @@ from .status import owner_line
 )
 @json_option
 def command(store: Path, full: bool, as_json: bool) -> None:
-    """Look a store over: where it lies, who owns it, whether it is sound, what waits.
+    """Look a store over.
+
+    Where it lies, who owns it, whether it is sound, what waits.
 
     Exit code 1 if anything fails; warnings alone are 0.
     """

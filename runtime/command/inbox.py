@@ -25,7 +25,7 @@ from .screen import notice
 
 @click.group("inbox")
 def command() -> None:
-    """Look at accepted messages."""
+    """Accepted messages."""
 
 
 @command.command("list")

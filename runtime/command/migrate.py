@@ -25,9 +25,10 @@ from .safe_text import safe_text
 @yes_option
 @json_option
 def command(store: Path, check: bool, yes: bool, as_json: bool) -> None:
-    """Bring a store's schema up to this version's, after a backup copy beside it.
+    """Bring a store's schema up to date.
 
-    A bot does the same when it opens a store; this command does it while no bot runs, and nothing else.
+    A backup copy beside it comes first. A bot does the same when it opens a store; this command does it while no bot
+    runs, and nothing else.
     """
     newest = load_migrations()[-1].number
     with looking(store, any_schema=True) as look:

@@ -28,7 +28,7 @@ limit_option = click.option(
     help="At most so many rows.",
 )
 offset_option = click.option(
-    "--offset", type=click.IntRange(0, 2**62), default=0, help="Pass over so many rows."
+    "--offset", type=click.IntRange(min=0), default=0, help="Pass over so many rows."
 )
 after_option = click.option("--after", metavar="ID", help="Only what comes behind this row of the list.")
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")

@@ -25,7 +25,7 @@ from .screen import notice
 
 @click.group("outbox")
 def command() -> None:
-    """Look at sends, settle those whose result nobody knows."""
+    """Sends, and those whose result nobody knows."""
 
 
 @command.command("list")

@@ -44,7 +44,10 @@ class Live:
 @store_option
 @json_option
 def command(store: Path, as_json: bool) -> None:
-    """Count what is in a store; say who owns it and what waits for a decision."""
+    """Count what a store holds; say who owns it.
+
+    And what waits: longest, dead, or for a decision.
+    """
     with looking(store) as look:
         found = overview(look)
     now = now_us()
@@ -115,6 +118,7 @@ def _show(store: Path, found: Overview, live: Live | None, now: int) -> None:
             ("commits", f"{found.meta.commit_seq:,}"),
             ("last change", _ago(found.last_transition_at_us, now)),
             ("owner", owner_line(found, now)),
+            ("tried again", "{:,} turns, {:,} sends".format(*found.retried)),
         ]
     )
     echo_lines("\nmessages")
