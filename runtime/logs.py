@@ -55,7 +55,7 @@ def _as_line(_logger: WrappedLogger, _method: str, event: EventDict) -> str:
     words = [str(event.pop("timestamp")), f"{event.pop('level'):<7}", str(event.pop("event"))]
     # As JSON, so that no value can act on the terminal or look like another key.
     words += [f"{key}={json.dumps(value, default=repr)}" for key, value in event.items()]
-    return " ".join(words).replace("\x7f", "\\u007f")
+    return " ".join(words)
 
 
 __all__ = ["set_up_logs"]

@@ -32,7 +32,7 @@ _GAP = 2
 
 def json_line(value: Mapping[str, object]) -> str:
     """One JSON object in ASCII: what is not, and every control character, is escaped."""
-    return json.dumps(value, ensure_ascii=True, allow_nan=False, default=str).replace("\x7f", "\\u007f")
+    return json.dumps(value, ensure_ascii=True, allow_nan=False, default=str)
 
 
 def show_json(values: Iterable[Mapping[str, object]]) -> None:

@@ -52,10 +52,6 @@ class _Vfs(apsw.VFS):
     def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> _File:
         return _File(name, flags)
 
-    def xAccess(self, pathname: str, flags: int) -> bool:
-        # A log that is there is empty, and looking into it would make the `-shm` file.
-        return not pathname.endswith("-wal") and super().xAccess(pathname, flags)
-
 
 class _File(apsw.VFSFile):
     def __init__(self, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
