@@ -1,4 +1,4 @@
-"""Logging of a program: JSON lines on standard error, so that no text can act on the terminal.
+"""Logging of a program: lines on standard error, JSON or for people; no text in them can act on the terminal.
 
 A library leaves its host's logging alone: only `run` and the commands call this, and `run` only if the program has
 not set structlog up itself.
@@ -6,18 +6,26 @@ not set structlog up itself.
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
+from typing import Literal
 
 import structlog
 from structlog.typing import EventDict, WrappedLogger
 
 
-def set_up_logs(*, level: int = logging.WARNING, drop: frozenset[str] = frozenset()) -> None:
+def set_up_logs(
+    *,
+    level: int = logging.WARNING,
+    drop: frozenset[str] = frozenset(),
+    style: Literal["json", "lines"] = "json",
+) -> None:
     """Set the process's logging up.
 
     Args:
         level: The least level that is shown.
+        style: One JSON object a line, or `time level event key=value …`.
         drop: Events that the caller shows in its own way.
     """
 
@@ -35,12 +43,19 @@ def set_up_logs(*, level: int = logging.WARNING, drop: frozenset[str] = frozense
             structlog.processors.ExceptionRenderer(
                 structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
             ),
-            structlog.processors.JSONRenderer(),
+            structlog.processors.JSONRenderer() if style == "json" else _as_line,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
+
+
+def _as_line(_logger: WrappedLogger, _method: str, event: EventDict) -> str:
+    words = [str(event.pop("timestamp")), f"{event.pop('level'):<7}", str(event.pop("event"))]
+    # As JSON, so that no value can act on the terminal or look like another key.
+    words += [f"{key}={json.dumps(value, default=repr)}" for key, value in event.items()]
+    return " ".join(words)
 
 
 __all__ = ["set_up_logs"]

@@ -7,30 +7,12 @@ from typing import Literal
 
 import click
 
-from ...actors.errors import BusError
-from ..run import ExitCode
-from .problem import Problem
+from .lazy import LazyGroup
 
 _FILE = click.Path(path_type=Path)
 
 
-class Command(click.Group):
-    """A group whose subcommands end a `Problem` or a `BusError` as one line, without a traceback."""
-
-    def invoke(self, ctx: click.Context) -> object:
-        """Run the subcommand."""
-        try:
-            result: object = super().invoke(ctx)
-        except Problem as problem:
-            problem.show()
-            ctx.exit(problem.code)
-        except BusError as error:
-            Problem(str(error)).show()
-            ctx.exit(ExitCode.FAILURE)
-        return result
-
-
-@click.group(cls=Command, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="shardline", prog_name="shardline")
 def shardline() -> None:
     """A durable actor runtime for chat bots."""
@@ -64,10 +46,10 @@ def demo(
     durability: Literal["full", "normal"],
     as_json: bool,
 ) -> None:
-    """Read a chat log, answer every message with its number and text, and count.
+    """Answer a chat log and count.
 
-    It ends by itself when everything is handled and sent. Stop it, or kill it, at any time: the same command goes on
-    where it was.
+    Every message is answered with its number and text. It ends by itself when everything is handled and sent. Stop
+    it, or kill it, at any time: the same command goes on where it was.
 
     Exit code: 0 all done; 1 something is dead or uncertain, or the runtime failed; 2 a file cannot be used; 3 a signal
     cut work off, it goes on at the next start; 4 a signal came before the end.

@@ -23,8 +23,8 @@ def check_paths(*, log: Path | None, store: Path, sink: Path) -> None:
     """
     if log is not None:
         _check_log(log)
-    _check_output("--store", store)
-    _check_output("--sink", sink)
+    check_output("--store", store)
+    check_output("--sink", sink)
     beside = [store.with_name(store.name + suffix) for suffix in _STORE_SUFFIXES]
     for path in beside:
         if _is_same(sink, path):
@@ -54,7 +54,12 @@ def _check_log(log: Path) -> None:
         raise Problem(f"--input {log} cannot be read: {_reason(error)}") from None
 
 
-def _check_output(option: str, path: Path) -> None:
+def check_output(option: str, path: Path) -> None:
+    """Refuse what cannot be written to or made.
+
+    Raises:
+        Problem: exit code 2, with what to do.
+    """
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
@@ -69,6 +74,26 @@ def _check_output(option: str, path: Path) -> None:
     if not os.access(path, os.R_OK | os.W_OK):
         raise Problem(f"{option} {path} cannot be written; change its permissions or give another path")
     _check_folder(option, path.parent)
+
+
+def check_store(path: Path) -> None:
+    """Refuse a store to look at that is not there, no regular file, or not readable. Nothing is opened.
+
+    Raises:
+        Problem: exit code 2, with what to do.
+    """
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        raise Problem(f"--store {path} does not exist; give the path of a store") from None
+    except (OSError, ValueError) as error:
+        raise Problem(f"--store {path} cannot be used: {_reason(error)}") from None
+    if stat.S_ISLNK(mode):
+        raise Problem(f"--store {path} is a symbolic link; give the path of the file itself")
+    if not stat.S_ISREG(mode):
+        raise Problem(f"--store {path} is no regular file; give the path of a store")
+    if not os.access(path, os.R_OK):
+        raise Problem(f"--store {path} cannot be read; become its owner or change its permissions")
 
 
 def _check_folder(option: str, folder: Path) -> None:
@@ -89,4 +114,4 @@ def _reason(error: OSError | ValueError) -> str:
     return error.strerror or str(error) if isinstance(error, OSError) else str(error)
 
 
-__all__ = ["check_paths"]
+__all__ = ["check_output", "check_paths", "check_store"]

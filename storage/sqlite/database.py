@@ -50,7 +50,7 @@ class FileSource:
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
         connection = apsw.Connection(str(self.path), flags=flags, vfs=settings.vfs)
         try:
-            _harden(connection)
+            harden(connection)
             connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
             mode = connection.execute("PRAGMA journal_mode = WAL").fetchall()
             if mode != [("wal",)]:
@@ -67,13 +67,7 @@ class FileSource:
 
     def connect_reader(self) -> apsw.Connection:
         """A connection that cannot write."""
-        connection = apsw.Connection(
-            str(self.path),
-            flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_NOFOLLOW,
-            vfs=self._settings.vfs,
-        )
-        _harden(connection)
-        return connection
+        return connect_reader(self.path, self._settings.vfs)
 
     def connect_checkpointer(self) -> apsw.Connection:
         """A connection that only copies the log into the database."""
@@ -82,7 +76,7 @@ class FileSource:
             flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW,
             vfs=self._settings.vfs,
         )
-        _harden(connection)
+        harden(connection)
         connection.execute(f"PRAGMA synchronous = {self._settings.durability}")
         connection.execute("PRAGMA wal_autocheckpoint = 0").fetchall()
         return connection
@@ -113,7 +107,7 @@ class MemorySource:
             self._connection = apsw.Connection(":memory:")
             if self._content is not None:
                 self._connection.deserialize("main", self._content)
-            _harden(self._connection)
+            harden(self._connection)
         return self._connection
 
     def discard(self, connection: apsw.Connection) -> None:
@@ -135,9 +129,21 @@ def _ignore(pages: int) -> None:
     pass
 
 
-def _harden(connection: apsw.Connection) -> None:
+def connect_reader(path: Path, vfs: str | None = None) -> apsw.Connection:
+    """A connection to a store that cannot write.
+
+    Raises:
+        apsw.Error: the file cannot be opened.
+    """
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_NOFOLLOW
+    connection = apsw.Connection(str(path), flags=flags, vfs=vfs)
+    harden(connection)
+    return connection
+
+
+def harden(connection: apsw.Connection) -> None:
+    """Set a connection up: nothing in the schema of a store from elsewhere may run code, no quoted name is a text."""
     connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-    # A store may come from someone else: nothing in its schema may run code, and no quoted name is a text.
     connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
     connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)

@@ -129,7 +129,7 @@ def _look(source: FileSource, settings: Settings, migrations: Sequence[Migration
         close_connection(connection)
 
 
-def _copy(connection: apsw.Connection, path: Path, now_us: int, schema: int) -> None:
+def _copy(connection: apsw.Connection, path: Path, schema: int, now_us: int) -> None:
     copy = back_up(connection, path, schema, now_us)
     _log.info("store.backed_up", path=str(copy), schema=schema)
 

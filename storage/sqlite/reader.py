@@ -24,23 +24,23 @@ _INBOX: Final = f"SELECT {INBOX_RECORD}, codec, body, raw FROM inbox"
 _OUTBOX: Final = f"SELECT {OUTBOX_RECORD}, inbox_id, codec, body FROM outbox"
 
 # A partial index serves a query that repeats its condition word for word; INDEXED BY makes anything else an error.
-_OPEN_INBOX: Final = "status IN ('queued', 'running', 'failed')"
-_OPEN_OUTBOX: Final = "status <> 'sent' AND dead_at IS NULL"
+OPEN_INBOX: Final = "status IN ('queued', 'running', 'failed')"
+OPEN_OUTBOX: Final = "status <> 'sent' AND dead_at IS NULL"
 
 _NEXT_INBOX_KEY: Final = (
     "SELECT conversation_key FROM inbox INDEXED BY inbox_open"
-    f" WHERE shard = ? AND conversation_key > ? AND {_OPEN_INBOX} ORDER BY conversation_key LIMIT 1"
+    f" WHERE shard = ? AND conversation_key > ? AND {OPEN_INBOX} ORDER BY conversation_key LIMIT 1"
 )
 _INBOX_LANE: Final = (
     f"{_INBOX} INDEXED BY inbox_open"
-    f" WHERE shard = ? AND conversation_key = ? AND seq > ? AND {_OPEN_INBOX} ORDER BY seq LIMIT ?"
+    f" WHERE shard = ? AND conversation_key = ? AND seq > ? AND {OPEN_INBOX} ORDER BY seq LIMIT ?"
 )
 _NEXT_OUTBOX_KEY: Final = (
     "SELECT conversation_key FROM outbox INDEXED BY outbox_open"
-    f" WHERE shard = ? AND conversation_key > ? AND {_OPEN_OUTBOX} ORDER BY conversation_key LIMIT 1"
+    f" WHERE shard = ? AND conversation_key > ? AND {OPEN_OUTBOX} ORDER BY conversation_key LIMIT 1"
 )
 _OUTBOX_LANE_ROWS: Final = (
-    f"shard = ?1 AND conversation_key = ?2 AND seq > ?3 AND {_OPEN_OUTBOX} ORDER BY seq, part"
+    f"shard = ?1 AND conversation_key = ?2 AND seq > ?3 AND {OPEN_OUTBOX} ORDER BY seq, part"
 )
 # The page ends with the last row of the text that its last row belongs to.
 _OUTBOX_LANE: Final = (
@@ -49,7 +49,7 @@ _OUTBOX_LANE: Final = (
     f" {2**63 - 1}) AND {_OUTBOX_LANE_ROWS}"
 )
 _COUNT_INBOX: Final = (
-    f"SELECT status, count(*) FROM inbox INDEXED BY inbox_open WHERE {_OPEN_INBOX} GROUP BY status"
+    f"SELECT status, count(*) FROM inbox INDEXED BY inbox_open WHERE {OPEN_INBOX} GROUP BY status"
     " UNION ALL SELECT status, count(*) FROM inbox INDEXED BY inbox_aside"
     " WHERE status IN ('parked', 'refused') GROUP BY status"
     " UNION ALL SELECT 'dead', count(*) FROM inbox INDEXED BY inbox_dead WHERE status = 'dead'"
@@ -60,15 +60,15 @@ _OUTBOX_STATE: Final = (
     " WHEN uncertain_since IS NULL THEN 'ready' ELSE 'uncertain' END"
 )
 _COUNT_OUTBOX: Final = (
-    f"SELECT {_OUTBOX_STATE} AS state, count(*) FROM outbox INDEXED BY outbox_open WHERE {_OPEN_OUTBOX} GROUP BY state"
+    f"SELECT {_OUTBOX_STATE} AS state, count(*) FROM outbox INDEXED BY outbox_open WHERE {OPEN_OUTBOX} GROUP BY state"
     " UNION ALL SELECT 'dead', count(*) FROM outbox INDEXED BY outbox_dead WHERE dead_at IS NOT NULL"
     " UNION ALL SELECT 'all', count(*) FROM outbox"
 )
-_OUTBOX_CONDITIONS: Final = {
-    OutboxState.READY: f"{_OPEN_OUTBOX} AND status = 'pending' AND in_flight = 0 AND uncertain_since IS NULL",
+OUTBOX_CONDITIONS: Final = {
+    OutboxState.READY: f"{OPEN_OUTBOX} AND status = 'pending' AND in_flight = 0 AND uncertain_since IS NULL",
     OutboxState.FLYING: "in_flight = 1",
-    OutboxState.FAILED: f"{_OPEN_OUTBOX} AND status = 'failed'",
-    OutboxState.UNCERTAIN: f"{_OPEN_OUTBOX} AND status = 'pending' AND in_flight = 0 AND uncertain_since IS NOT NULL",
+    OutboxState.FAILED: f"{OPEN_OUTBOX} AND status = 'failed'",
+    OutboxState.UNCERTAIN: f"{OPEN_OUTBOX} AND status = 'pending' AND in_flight = 0 AND uncertain_since IS NOT NULL",
     OutboxState.DEAD: "dead_at IS NOT NULL",
     OutboxState.SENT: "status = 'sent'",
 }
@@ -166,7 +166,7 @@ class SqliteReader:
     ) -> list[StoredInbox]:
         """See `Reader`."""
         order = "dead_at DESC, id DESC" if status is InboxStatus.DEAD else "id DESC"
-        where, bindings = self._where(None if status is None else _inbox_condition(status), key)
+        where, bindings = self._where(None if status is None else inbox_condition(status), key)
         rows = self._query(f"{_INBOX}{where} ORDER BY {order} LIMIT ? OFFSET ?", (*bindings, limit, offset))
         return [read_inbox(row) for row in rows]
 
@@ -175,7 +175,7 @@ class SqliteReader:
     ) -> list[StoredOutbox]:
         """See `Reader`."""
         order = "dead_at DESC, id DESC" if state is OutboxState.DEAD else "id DESC"
-        where, bindings = self._where(None if state is None else _OUTBOX_CONDITIONS[state], key)
+        where, bindings = self._where(None if state is None else OUTBOX_CONDITIONS[state], key)
         rows = self._query(f"{_OUTBOX}{where} ORDER BY {order} LIMIT ? OFFSET ?", (*bindings, limit, offset))
         return [read_outbox(row) for row in rows]
 
@@ -251,9 +251,9 @@ class SqliteReader:
             raise store_error(error, "the store cannot be read") from error
 
 
-def _inbox_condition(status: InboxStatus) -> str:
+def inbox_condition(status: InboxStatus) -> str:
     if status in {InboxStatus.QUEUED, InboxStatus.RUNNING, InboxStatus.FAILED}:
-        return f"{_OPEN_INBOX} AND status = '{status}'"
+        return f"{OPEN_INBOX} AND status = '{status}'"
     if status in {InboxStatus.PARKED, InboxStatus.REFUSED}:
         return f"status IN ('parked', 'refused') AND status = '{status}'"
     return f"status = '{status}'"

@@ -16,7 +16,6 @@ import trio
 from shardline import BusMessage, Context, ExitCode, Runtime, Topology
 from shardline.actors.errors import REGISTRY
 from shardline.runtime.channel import ChannelCaps
-from shardline.runtime.command.app import demo
 from shardline.runtime.command.summary import Summary
 from shardline.runtime.defaults import DEFAULTS, DELIVERY_CONCURRENCY, SEND_TIMEOUT_S
 from shardline.storage.sqlite.migrate import load_migrations
@@ -214,13 +213,6 @@ def test_run_logs_as_the_page_says(is_set_up: bool, tmp_path: Path) -> None:
         assert [event["event"] for event in events] == ["store.opened", "turn.died"]
         assert done.stdout == ""
     assert "private" not in done.stdout + done.stderr
-
-
-def test_every_option_of_the_demo_is_in_the_table() -> None:
-    [options] = tables(REFERENCE / "command.md", "## shardline demo")
-    listed = {row[0].strip("`").split()[0] for row in options[1:]}
-
-    assert listed == {option for parameter in demo.params for option in parameter.opts}
 
 
 def test_every_field_of_the_summary_is_in_the_table() -> None:

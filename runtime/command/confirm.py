@@ -1,0 +1,28 @@
+"""Asks before something is changed that cannot be changed back."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from ..run import ExitCode
+from .problem import Problem
+from .safe_text import safe_text
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask a person, unless `--yes` was given.
+
+    Raises:
+        Problem: exit code 2, nobody is there to ask; 1, the answer was no. Nothing was changed.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise Problem(f"{question} without a terminal say --yes; nothing was changed")
+    if not click.confirm(safe_text(question), err=True):
+        raise Problem("nothing was changed", ExitCode.FAILURE)
+
+
+__all__ = ["confirm"]

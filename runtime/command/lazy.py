@@ -1,0 +1,55 @@
+"""A group of commands whose modules are loaded when they are needed."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import cast
+
+import click
+
+from ...actors.errors import BusError
+from ..run import ExitCode
+from .problem import Problem
+
+_PLACES = {
+    "completion": "completion",
+    "dlq": "dlq",
+    "doctor": "doctor",
+    "inbox": "inbox",
+    "migrate": "migrate",
+    "outbox": "outbox",
+    "run": "runner",
+    "status": "status",
+}
+"""Name of a command -> module of this folder; the command stands there as `command`."""
+
+
+class LazyGroup(click.Group):
+    """The root: it ends a `Problem` or a `BusError` as one line, without a traceback."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the subcommand."""
+        try:
+            result: object = super().invoke(ctx)
+        except Problem as problem:
+            problem.show()
+            ctx.exit(problem.code)
+        except BusError as error:
+            Problem(str(error)).show()
+            ctx.exit(ExitCode.FAILURE)
+        return result
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names, sorted."""
+        return sorted({*super().list_commands(ctx), *_PLACES})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Load one."""
+        place = _PLACES.get(cmd_name)
+        if place is None:
+            return super().get_command(ctx, cmd_name)
+        module = import_module(f".{place}", __package__)
+        return cast("click.Command", module.command)
+
+
+__all__ = ["LazyGroup"]

@@ -1,0 +1,115 @@
+"""`shardline run`: a bot out of a module."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Literal
+
+import click
+import structlog
+
+from ..channel import Adapter
+from ..defaults import GRACE_S, MAX_INFLIGHT
+from ..logs import set_up_logs
+from ..run import run
+from .options import store_option
+from .paths import check_output
+from .problem import Problem
+from .target import adapters_in, load_module, topology_in
+
+_LEVELS = ("debug", "info", "warning", "error")
+
+
+@click.command("run")
+@click.argument("target", metavar="MODULE:TOPOLOGY")
+@store_option
+@click.option(
+    "--adapter",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="A channel of the module's `adapters`, by name; may be repeated. Without it all of them.",
+)
+@click.option(
+    "--durability",
+    type=click.Choice(["full", "normal"]),
+    default="full",
+    show_default=True,
+    help="full: accepted survives a power cut; normal: a kill.",
+)
+@click.option(
+    "--max-inflight",
+    type=click.IntRange(1, 1_000_000),
+    default=MAX_INFLIGHT,
+    show_default=True,
+    help="Messages from the channels under way at once.",
+)
+@click.option(
+    "--grace-s",
+    type=click.FloatRange(0, 86_400),
+    default=GRACE_S,
+    show_default=True,
+    help="Seconds a stop waits for turns and sends under way.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(_LEVELS),
+    default="info",
+    show_default=True,
+    help="The least level shown on standard error.",
+)
+@click.option("--json-logs", is_flag=True, help="Log lines as JSON objects.")
+@click.option("--traceback", is_flag=True, help="Show the whole traceback of an import that fails.")
+def command(
+    target: str,
+    store: Path,
+    names: tuple[str, ...],
+    durability: Literal["full", "normal"],
+    max_inflight: int,
+    grace_s: float,
+    log_level: str,
+    json_logs: bool,
+    traceback: bool,
+) -> None:
+    """Run a bot until SIGINT or SIGTERM.
+
+    MODULE:TOPOLOGY is a module on the path or in this folder, or a file (path/to/bot.py:topology), and the name of the
+    topology in it; `topology` if it is left out. Its channels are the module's `adapters`: a sequence, or a callable
+    that returns one.
+
+    Exit code: 0 after a clean stop; 1 the runtime or the import failed; 2 there is nothing to run; 3 the stop cut work
+    off, it goes on at the next start.
+    """
+    check_output("--store", store)
+    module, name = load_module(target, with_traceback=traceback)
+    topology = topology_in(module, name)
+    if not topology.freeze().handlers:
+        raise Problem(f"{target} handles nothing: declare a handler with `@{name}.on(...)`")
+    adapters = _chosen(adapters_in(module), names, module.__name__)
+    if not structlog.is_configured():
+        set_up_logs(
+            level=logging.getLevelNamesMapping()[log_level.upper()], style="json" if json_logs else "lines"
+        )
+    run(
+        topology,
+        store=store,
+        adapters=adapters,
+        durability=durability,
+        max_inflight=max_inflight,
+        grace_s=grace_s,
+    )
+
+
+def _chosen(adapters: list[Adapter], names: tuple[str, ...], module: str) -> list[Adapter]:
+    known = {adapter.name: adapter for adapter in adapters}
+    for name in names:
+        if name not in known:
+            there = f"it has {', '.join(sorted(known))}" if known else "it has none"
+            raise Problem(f"{module} has no adapter {name}: {there}")
+    if not adapters:
+        raise Problem(f"{module} has no channel: give it a sequence `adapters`")
+    return [known[name] for name in dict.fromkeys(names)] if names else adapters
+
+
+__all__ = ["command"]

@@ -1,0 +1,211 @@
+"""`shardline status`: what a store holds and how its owner is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import attrs
+import click
+
+from ...actors.codec import unpack_plain
+from ...actors.plain import Plain
+from ...storage.records import OutboxState
+from ...storage.sqlite.overview import DeadCount, Overview, Waiting, overview
+from .arguments import now_us
+from .looking import looking
+from .options import json_option, store_option
+from .output import age, echo_lines, record_of, show_fields, show_json, show_table, when
+from .safe_text import safe_text
+
+STALE_AFTER_US: Final = 15_000_000
+"""What an owner says of itself is stale from then on; it says it every 5 s."""
+MAX_LIVE_BYTES: Final = 64 * 1024
+
+
+@attrs.frozen(kw_only=True)
+class Live:
+    """What the owner last said of itself.
+
+    Attributes:
+        age_s: How old that is.
+        is_stale: It is too old to be believed, or nobody owns the store.
+        said: All of it, by name.
+    """
+
+    age_s: float | None
+    is_stale: bool
+    said: Mapping[str, Plain]
+
+
+@click.command("status")
+@store_option
+@json_option
+def command(store: Path, as_json: bool) -> None:
+    """Count what a store holds; say who owns it.
+
+    And what waits: longest, dead, or for a decision.
+    """
+    with looking(store) as look:
+        found = overview(look)
+    now = now_us()
+    live = read_live(found, now)
+    if as_json:
+        show_json([status_record(store, found, live, now)])
+        return
+    _show(store, found, live, now)
+
+
+def read_live(found: Overview, now: int) -> Live | None:
+    """What the owner said of itself; None if no owner ever did."""
+    if found.live is None:
+        return None
+    said = unpack_plain(found.live, limit_bytes=MAX_LIVE_BYTES)
+    if not isinstance(said, Mapping):
+        return None
+    at_us = said.get("at_us")
+    us = now - at_us if isinstance(at_us, int) else None
+    is_stale = us is None or us > STALE_AFTER_US or found.owner.held == "no"
+    return Live(age_s=None if us is None else us / 1_000_000, is_stale=is_stale, said=said)
+
+
+def status_record(store: Path, found: Overview, live: Live | None, now: int) -> dict[str, object]:
+    """The status as programs get it."""
+    meta, owner = found.meta, found.owner
+    return {
+        "store": str(store),
+        "uuid": meta.uuid,
+        "schema": meta.schema,
+        "shard_count": meta.shard_count,
+        "created_at": when(meta.created_at_us),
+        "commits": meta.commit_seq,
+        "last_transition_at": when(found.last_transition_at_us),
+        "owner": {
+            "held": owner.held,
+            "holder_pid": owner.holder_pid,
+            **({} if owner.last is None else record_of(owner.last)),
+        },
+        "inbox": found.inbox,
+        "outbox": found.outbox,
+        "retried": {"turns": found.retried[0], "sends": found.retried[1]},
+        "dead": [attrs.asdict(one) for one in found.dead],
+        "oldest": {
+            name: None if row is None else {**record_of(row), "age_s": (now - row.since_us) / 1_000_000}
+            for name, row in _oldest(found)
+        },
+        "live": None
+        if live is None
+        else {"age_s": live.age_s, "stale": live.is_stale, "said": dict(live.said)},
+    }
+
+
+def _oldest(found: Overview) -> tuple[tuple[str, Waiting | None], ...]:
+    return (
+        ("message", found.oldest_message),
+        ("send", found.oldest_send),
+        ("uncertain", found.oldest_uncertain),
+    )
+
+
+def _show(store: Path, found: Overview, live: Live | None, now: int) -> None:
+    show_fields(
+        [
+            ("store", str(store)),
+            ("schema", f"{found.meta.schema}, {found.meta.shard_count} shards"),
+            ("created", when(found.meta.created_at_us)),
+            ("commits", f"{found.meta.commit_seq:,}"),
+            ("last change", _ago(found.last_transition_at_us, now)),
+            ("owner", owner_line(found, now)),
+            ("tried again", "{:,} turns, {:,} sends".format(*found.retried)),
+        ]
+    )
+    echo_lines("\nmessages")
+    show_table([f"{name}#" for name in found.inbox], [[f"{count:,}" for count in found.inbox.values()]])
+    echo_lines("\nsends")
+    show_table([f"{name}#" for name in found.outbox], [[f"{count:,}" for count in found.outbox.values()]])
+    waiting = [(name, row) for name, row in _oldest(found) if row is not None]
+    if waiting:
+        echo_lines("\nwaiting longest")
+        show_table(
+            ("what", "id", "age#", "state", "key"),
+            [(name, row.id, age(row.since_us, now), row.state, row.key) for name, row in waiting],
+        )
+    if found.dead:
+        echo_lines("\ndead")
+        show_table(
+            ("what", "count#", "code", "own code"),
+            [(_kind(one), f"{one.count:,}", one.code, one.own_code) for one in found.dead],
+        )
+    if live is not None:
+        _show_live(live)
+    _show_tasks(found)
+
+
+def _show_live(live: Live) -> None:
+    said_ago = "at an unknown time" if live.age_s is None else f"{live.age_s:.0f} s ago"
+    echo_lines(f"\nthe owner says, {said_ago}{' (stale)' if live.is_stale else ''}")
+    show_fields([(f"  {name}", _short(name, value)) for name, value in live.said.items() if name != "at_us"])
+
+
+def _short(name: str, value: Plain) -> Plain:
+    if name.endswith("_at_us") and isinstance(value, int) and not isinstance(value, bool):
+        return when(value) or ""
+    if isinstance(value, Mapping):
+        return " ".join(f"{key}={_compact(inner)}" for key, inner in value.items()) or "none"
+    if isinstance(value, list | tuple) and not value:
+        return "none"
+    return _compact(value)
+
+
+def _compact(value: Plain) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def _show_tasks(found: Overview) -> None:
+    uncertain = found.oldest_uncertain
+    dead = sum(one.count for one in found.dead)
+    if uncertain is not None or dead:
+        echo_lines("\nto decide")
+    if uncertain is not None:
+        count = found.outbox[OutboxState.UNCERTAIN]
+        echo_lines(
+            f"  {count:,} uncertain: look into the chat, then"
+            f" `shardline outbox resolve {uncertain.id} --sent|--resend|--dead`"
+        )
+    if dead:
+        echo_lines(f"  {dead:,} dead: `shardline dlq list`, then `shardline dlq requeue ID` or `dlq purge`")
+
+
+def owner_line(found: Overview, now: int) -> str:
+    """Who has the store open, for people."""
+    owner, last = found.owner, found.owner.last
+    if last is None:
+        return "never opened"
+    who = f"process {last.pid} on {safe_text(last.host)}"
+    match owner.held:
+        case "yes" if owner.holder_pid in {None, last.pid}:
+            return f"{who}, since {_ago(last.opened_at_us, now)}"
+        case "yes":
+            return f"process {owner.holder_pid} holds the lock; the last opening was by {who}"
+        case "no" if last.clean:
+            return f"none; closed properly by {who}, {_ago(last.closed_at_us, now)}"
+        case "no":
+            return f"none; {who} ended without closing, opened {_ago(last.opened_at_us, now)}"
+        case _:
+            return f"cannot be told from here; the last opening was by {who}, {_ago(last.opened_at_us, now)}"
+
+
+def _ago(at_us: int | None, now: int) -> str:
+    if at_us is None:
+        return "never"
+    gone = age(at_us, now)
+    return f"{when(at_us)} ({gone if gone.startswith('in ') else f'{gone} ago'})"
+
+
+def _kind(one: DeadCount) -> str:
+    return "messages" if one.kind == "in" else "sends"
+
+
+__all__ = ["STALE_AFTER_US", "Live", "command", "owner_line", "read_live", "status_record"]

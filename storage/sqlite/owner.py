@@ -1,0 +1,117 @@
+"""Who has a store open, found out without touching its lock."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import Final, Literal, cast
+
+import apsw
+import attrs
+
+_LOCKS: Final = Path("/proc/locks")
+
+Held = Literal["yes", "no", "unknown"]
+
+
+@attrs.frozen(kw_only=True)
+class Opening:
+    """One opening of a store, as it noted itself. Times are microseconds since 1970 UTC."""
+
+    instance: int
+    host: str
+    pid: int
+    opened_at_us: int
+    closed_at_us: int | None
+    clean: bool
+
+
+@attrs.frozen(kw_only=True)
+class Owner:
+    """Whether somebody owns the store now, and what the last opening noted.
+
+    Attributes:
+        held: The lock is held; `unknown` where the system does not tell.
+        holder_pid: Process that holds the lock, where the system tells.
+    """
+
+    held: Held
+    holder_pid: int | None
+    last: Opening | None
+
+
+def read_openings(connection: apsw.Connection, limit: int) -> list[Opening]:
+    """The last openings, the newest first."""
+    rows = connection.execute(
+        "SELECT id, host, pid, opened_at, closed_at, clean FROM instance ORDER BY id DESC LIMIT ?", (limit,)
+    ).fetchall()
+    return [
+        Opening(
+            instance=instance, host=host, pid=pid, opened_at_us=opened, closed_at_us=closed, clean=bool(clean)
+        )
+        for instance, host, pid, opened, closed, clean in cast(
+            "list[tuple[int, str, int, int, int | None, int]]", rows
+        )
+    ]
+
+
+def find_owner(store: Path, last: Opening | None) -> Owner:
+    """Whether the store has an owner.
+
+    Args:
+        store: Its file.
+        last: Its last opening.
+    """
+    try:
+        lock = store.with_name(store.name + ".lock").stat()
+    except FileNotFoundError:
+        return Owner(held="no", holder_pid=None, last=last)
+    except OSError:
+        return Owner(held="unknown", holder_pid=None, last=last)
+    try:
+        locks = _LOCKS.read_text("ascii", "replace")
+    except OSError:
+        return Owner(held=_guess(last), holder_pid=None, last=last)
+    pid = find_lock(locks, (os.major(lock.st_dev), os.minor(lock.st_dev)), lock.st_ino, last)
+    return Owner(held="no" if pid is None else "yes", holder_pid=pid or None, last=last)
+
+
+def find_lock(locks: str, device: tuple[int, int], inode: int, last: Opening | None) -> int | None:
+    """Find a whole-file lock in what Linux lists.
+
+    Args:
+        locks: `N: FLOCK ADVISORY WRITE <pid> <major>:<minor>:<inode> 0 EOF` a line.
+        device, inode: Of the file.
+        last: Whose process is believed where a file system names another device in the list than for the file.
+    Returns:
+        The process; 0 where it cannot be seen from here; None if nobody holds one.
+    """
+    for line in locks.splitlines():
+        words = line.split()
+        if len(words) < 6 or words[1] != "FLOCK":
+            continue
+        major, _, rest = words[5].partition(":")
+        minor, _, number = rest.partition(":")
+        if number != str(inode):
+            continue
+        pid = int(words[4]) if words[4].isdigit() else 0
+        if (int(major, 16), int(minor, 16)) == device or (last is not None and pid == last.pid):
+            return pid
+    return None
+
+
+def _guess(last: Opening | None) -> Held:
+    """Without a list of locks: an opening that was never closed, by a process of this host that lives."""
+    if last is None or last.closed_at_us is not None:
+        return "no"
+    if last.host != socket.gethostname():
+        return "unknown"
+    try:
+        os.kill(last.pid, 0)
+    except ProcessLookupError:
+        return "no"
+    except PermissionError:
+        pass
+    # The number may be another process's by now.
+    return "unknown"

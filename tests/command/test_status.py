@@ -1,0 +1,144 @@
+import json
+import os
+from pathlib import Path
+from typing import cast
+
+import apsw
+import msgpack
+import pytest
+
+from tests.kits.operated import make_store, operate, owner_of
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    path = tmp_path / "bot.db"
+    make_store(path, texts=("good", "bad", "good", "bad", "good"))
+    return path
+
+
+def status(store: Path, *names: str) -> object:
+    """What stands under these names in the JSON object."""
+    ended = operate("status", "--store", store, "--json")
+    assert ended.exit_code == 0
+    assert ended.stdout.count("\n") == 1
+    found: object = json.loads(ended.stdout)
+    for name in names:
+        assert isinstance(found, dict)
+        found = cast("dict[str, object]", found)[name]
+    return found
+
+
+def values(store: Path, of: str, *names: str) -> tuple[object, ...]:
+    return tuple(status(store, of, name) for name in names)
+
+
+def write(store: Path, statement: str, *bindings: int | str | bytes) -> None:
+    database = apsw.Connection(str(store))
+    database.execute(statement, bindings)
+    database.close()
+
+
+def test_it_counts_what_is_there(store: Path) -> None:
+    assert status(store, "inbox") == {
+        "queued": 0, "running": 0, "failed": 0, "done": 3, "dead": 2, "parked": 0, "refused": 0,
+    }  # fmt: skip
+    assert status(store, "outbox") == {
+        "ready": 0, "flying": 0, "failed": 0, "uncertain": 1, "dead": 1, "sent": 1,
+    }  # fmt: skip
+    assert status(store, "dead") == [
+        {"kind": "in", "code": "HANDLER_FAILED", "own_code": "x.bad", "count": 2},
+        {"kind": "out", "code": "RECIPIENT_BLOCKED", "own_code": None, "count": 1},
+    ]
+    assert status(store, "live") is None
+    assert status(store, "oldest", "message") is None
+    assert status(store, "oldest", "uncertain", "id") == "out-1"
+
+
+def test_it_names_the_oldest_that_waits(store: Path) -> None:
+    write(store, "UPDATE inbox SET status = 'queued', accepted_at = 1000000 WHERE id = 3")
+
+    assert status(store, "oldest", "message", "id") == "in-3"
+    assert status(store, "oldest", "message", "state") == "queued"
+    assert status(store, "oldest", "message", "since") == "1970-01-01T00:00:01Z"
+
+
+def test_it_tells_what_to_do_about_what_waits_for_a_person(store: Path) -> None:
+    said = operate("status", "--store", store).stdout
+
+    assert (
+        "1 uncertain: look into the chat, then `shardline outbox resolve out-1 --sent|--resend|--dead`"
+        in said
+    )
+    assert "3 dead: `shardline dlq list`" in said
+    assert max(map(len, said.splitlines())) <= 110
+
+
+def test_it_says_who_owns_the_store(store: Path) -> None:
+    before = values(store, "owner", "held", "clean")
+    with owner_of(store) as pid:
+        during = values(store, "owner", "held", "holder_pid", "pid", "closed_at")
+    after = values(store, "owner", "held", "pid", "clean")
+
+    assert before == ("no", True)
+    assert during == ("yes", pid, pid, None)
+    assert after == ("no", pid, True)
+
+
+def test_an_owner_that_was_killed_is_told_from_one_that_closed(store: Path) -> None:
+    write(store, "UPDATE instance SET closed_at = NULL, clean = 0")
+
+    assert status(store, "owner", "clean") is False
+    assert "ended without closing" in operate("status", "--store", store).stdout
+
+
+def say(store: Path, said: object) -> None:
+    write(
+        store,
+        "INSERT OR REPLACE INTO fact (namespace, key, value, updated_at) VALUES ('core', 'instance_status', ?, 1)",
+        msgpack.packb(said),
+    )
+
+
+def test_what_an_owner_said_long_ago_is_stale(store: Path) -> None:
+    say(store, {"at_us": 1_000_000, "tokens_free": 7, "\x1b[2J": "\x1b[31m", "counters": {"sent": 3}})
+    people = operate("status", "--store", store).stdout
+
+    assert status(store, "live", "stale") is True
+    assert status(store, "live", "said") == {
+        "at_us": 1_000_000,
+        "tokens_free": 7,
+        "\x1b[2J": "\x1b[31m",
+        "counters": {"sent": 3},
+    }
+    assert "(stale)" in people
+    assert "tokens_free" in people
+    assert "sent=3" in people
+    assert "\x1b" not in people
+
+
+@pytest.mark.parametrize("said", [{"at_us": "now"}, {}, [1], "text", None])
+def test_an_odd_live_fact_is_no_trouble(store: Path, said: object) -> None:
+    say(store, said)
+
+    assert operate("status", "--store", store).exit_code == 0
+    if isinstance(said, dict):
+        assert status(store, "live", "stale") is True
+    else:
+        assert status(store, "live") is None
+
+
+def test_a_store_without_rows_is_fine(tmp_path: Path) -> None:
+    make_store(tmp_path / "bot.db", texts=())
+
+    assert set(
+        operate("status", "--store", tmp_path / "bot.db").stdout.split("messages\n")[1].split()[7:14]
+    ) == {"0"}
+    assert status(tmp_path / "bot.db", "last_transition_at") is None
+    assert operate("status", "--store", tmp_path / "bot.db").exit_code == 0
+
+
+def test_the_store_is_found_through_a_linked_folder(store: Path, tmp_path: Path) -> None:
+    os.symlink(store.parent, tmp_path / "linked")
+
+    assert operate("status", "--store", tmp_path / "linked" / "bot.db").exit_code == 0

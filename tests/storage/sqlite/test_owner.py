@@ -1,0 +1,71 @@
+import fcntl
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from shardline.storage.sqlite import owner
+from shardline.storage.sqlite.owner import Opening, find_lock, find_owner
+
+LISTING = """\
+1: POSIX  ADVISORY  WRITE 11 fe:00:500 0 EOF
+2: FLOCK  ADVISORY  WRITE 12 fe:00:501 0 EOF
+2: -> FLOCK  ADVISORY  WRITE 13 fe:00:502 0 EOF
+3: FLOCK  ADVISORY  WRITE -1 fe:00:503 0 EOF
+4: FLOCK  ADVISORY  WRITE 14 00:1f:504 0 EOF
+short
+"""
+LAST = Opening(instance=1, host="h", pid=14, opened_at_us=1, closed_at_us=None, clean=False)
+
+
+@pytest.mark.parametrize(
+    ("inode", "last", "pid"),
+    [
+        (500, None, None),
+        (501, None, 12),
+        (502, None, None),
+        (503, None, 0),
+        (504, None, None),
+        (504, LAST, 14),
+        (50, None, None),
+    ],
+)
+def test_a_lock_is_found_by_its_file(inode: int, last: Opening | None, pid: int | None) -> None:
+    assert find_lock(LISTING, (0xFE, 0), inode, last) == pid
+
+
+@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="this system does not list locks")
+def test_a_lock_that_is_held_is_seen_and_stays_free_to_take_when_it_is_not(tmp_path: Path) -> None:
+    store = tmp_path / "bot.db"
+    assert find_owner(store, None).held == "no"
+    with (tmp_path / "bot.db.lock").open("wb") as lock:
+        assert find_owner(store, None).held == "no"
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        found = find_owner(store, None)
+
+    assert (found.held, found.holder_pid) == ("yes", os.getpid())
+    assert find_owner(store, None).held == "no"
+
+
+def test_where_locks_are_not_listed_it_is_guessed_from_the_last_opening(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner, "_LOCKS", tmp_path / "none")
+    (tmp_path / "bot.db.lock").touch()
+    host = os.uname().nodename
+    child = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True
+    )
+    gone = int(child.stdout)
+    for pid, host_name, closed, held in (
+        (gone, host, None, "no"),
+        (os.getpid(), host, None, "unknown"),
+        (os.getpid(), host, 7, "no"),
+        (gone, "elsewhere", None, "unknown"),
+    ):
+        last = Opening(instance=1, host=host_name, pid=pid, opened_at_us=1, closed_at_us=closed, clean=False)
+
+        assert find_owner(tmp_path / "bot.db", last).held == held
+    assert find_owner(tmp_path / "bot.db", None).held == "no"
