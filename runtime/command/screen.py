@@ -65,7 +65,7 @@ class _Beginning:
         if tally.total and not self._is_said:
             self._is_said = True
             notice(
-                f"reading {tally.total} lines, {tally.known} of them known; stopped, the same command goes on"
+                f"reading {tally.total} lines, {tally.known} of them known; if stopped, the same command goes on"
             )
 
 
