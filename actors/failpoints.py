@@ -29,6 +29,7 @@ KINDS: Final = (
     "requeue",
     "emit",
     "relay",
+    "control",
 )
 BORDERS: Final = ("before_commit", "after_commit", "before_wake")
 """After the statements and before COMMIT; after COMMIT on the writer's side; before whoever waits is told."""

@@ -141,8 +141,16 @@ class Runtime:
             log=structlog.get_logger("shardline"),
             window_rows=max(1, max_inflight // opened.info.shard_count),
         )
+
+        async def publish(message: BusMessage) -> Receipt:
+            return await runtime.publish_validated(message)
+
         tree = build_tree(
-            services, adapters, send_retry=send_retry or RetryPolicy(), park_unhandled=unhandled == "park"
+            services,
+            adapters,
+            send_retry=send_retry or RetryPolicy(),
+            park_unhandled=unhandled == "park",
+            publish=publish,
         )
         runtime = Runtime(services, tree, grace_s=grace_s)
         try:

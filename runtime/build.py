@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -10,13 +10,18 @@ import attrs
 import trio
 
 from ..actors.errors import BusError, Code
+from ..actors.message import BusMessage
 from ..actors.names import check_name
 from ..actors.restart import Restart, Strategy
 from ..actors.supervisor import ChildSpec, Supervisor
 from .channel import Adapter, Reconciles
+from .control.actor import ControlActor
+from .control.hands import LiveHands
+from .control.pulse import PulseActor
 from .delivery import DeliveryActor
 from .edge import EdgeActor
 from .inbox import Inbox
+from .receipt import Receipt
 from .recovery import settle_last_run
 from .relay import Relay
 from .retry import RetryPolicy
@@ -82,9 +87,18 @@ def check_adapters(topology: FrozenTopology, adapters: Sequence[object], *, park
 
 
 def build_tree(
-    services: Services, adapters: Sequence[Adapter], *, send_retry: RetryPolicy, park_unhandled: bool
+    services: Services,
+    adapters: Sequence[Adapter],
+    *,
+    send_retry: RetryPolicy,
+    park_unhandled: bool,
+    publish: Callable[[BusMessage], Awaitable[Receipt]],
 ) -> Tree:
-    """Make the actors and the tree that supervises them; nothing runs yet."""
+    """Make the actors and the tree that supervises them; nothing runs yet.
+
+    Args:
+        publish: What control records that publish go through.
+    """
     log = services.log
     surroundings = RuntimeSurroundings(services)
     relay = Relay(services)
@@ -97,6 +111,11 @@ def build_tree(
     services.shards.extend(ShardActor(number, services) for number in range(services.store.info.shard_count))
     inbox = Inbox(services, park_unhandled=park_unhandled)
     edges = tuple(EdgeActor(adapter, inbox, services) for adapter in adapters)
+
+    upkeep: list[ChildSpec] = []
+    if services.store.caps.shared != "process":
+        control = ControlActor(LiveHands(services, publish), log)
+        upkeep = [ChildSpec("control", control.run), ChildSpec("pulse", PulseActor(services).run)]
 
     def group(name: str, children: list[ChildSpec]) -> ChildSpec:
         return ChildSpec(name, Supervisor(name, children, log=log).run)
@@ -124,6 +143,7 @@ def build_tree(
                     for edge in edges
                 ],
             ),
+            group("upkeep", upkeep),
         ],
         strategy=Strategy.REST_FOR_ONE,
         log=log,

@@ -36,6 +36,9 @@ PAYLOAD_BYTES: Final = 1024 * _KIB
 STATE_BYTES: Final = 256 * _KIB
 DEDUPE_HORIZON_S: Final = 30 * _DAY_S
 RETENTION_S: Final = 30 * _DAY_S
+CONTROL_POLL_S: Final = 0.2
+PULSE_S: Final = 5.0
+STALE_S: Final = 15.0
 
 
 @attrs.frozen
@@ -84,5 +87,8 @@ DEFAULTS: Final[tuple[Default, ...]] = (
     Default("state_bytes", STATE_BYTES, "bytes", "longest packed state of a conversation"),
     Default("dedupe_horizon_s", DEDUPE_HORIZON_S, "seconds", "how long a key is known as a repeat"),
     Default("retention_s", RETENTION_S, "seconds", "how long finished messages and history are kept"),
+    Default("control_poll_s", CONTROL_POLL_S, "seconds", "between looks for control records"),
+    Default("pulse_s", PULSE_S, "seconds", "between two notes of how the runtime stands, for `status`"),
+    Default("stale_s", STALE_S, "seconds", "old, and `status` calls such a note stale"),
 )
 """The table, in the order the documentation prints it."""

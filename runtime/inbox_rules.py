@@ -8,6 +8,7 @@ States, and who moves a row on:
     dead      gave up, with its reasons. A person requeues it.
     parked    nobody can handle it, now or yet. A person requeues it.
     done      handled. Final.
+    purged    a person emptied the dead row. Final.
     refused   stored past the bounds of its lane, only to be counted. Final.
 
 A row is born queued, running (its claim rode along), refused or parked; the table is in `next_inbox_record`.
@@ -105,7 +106,12 @@ class Requeue:
     """A person sends the row through again, as a new arrival at the tail of its lane."""
 
 
-InboxEvent = Claim | Done | Fail | Dead | Defer | Release | FoundAtStart | Park | Requeue
+@value
+class Purge:
+    """A person empties a dead row: what it said goes, its identity stays."""
+
+
+InboxEvent = Claim | Done | Fail | Dead | Defer | Release | FoundAtStart | Park | Requeue | Purge
 
 _TURN_EVENTS = (Done, Fail, Dead, Defer, Release)
 _WORDS: dict[type[InboxEvent], str] = {
@@ -118,6 +124,7 @@ _WORDS: dict[type[InboxEvent], str] = {
     FoundAtStart: "crash",
     Park: "park",
     Requeue: "requeue",
+    Purge: "purge",
 }
 
 
@@ -139,7 +146,9 @@ def next_inbox_record(
     |                   | defer -> failed; release -> queued; found at start -> queued, crashes+1 (and         |
     |                   | blames+1 if alone; dead at 5 blames)                                                 |
     | dead, parked      | requeue -> queued, generation+1, failures, crashes, blames 0, errors cleared         |
-    | done, refused     | final                                                                                |
+    | dead              | purge -> purged, errors cleared                                                      |
+    | done, refused,    | final                                                                                |
+    | purged            |                                                                                      |
 
     Args:
         record: The row as stored.
@@ -180,6 +189,9 @@ def next_inbox_record(
         case Requeue():
             if status is InboxStatus.DEAD or status is InboxStatus.PARKED:
                 return _requeued(record)
+        case Purge():
+            if status is InboxStatus.DEAD:
+                return changed(record, status=InboxStatus.PURGED, errors=())
         case _:
             if status is InboxStatus.RUNNING:
                 return _ended(record, event, now_us)
@@ -190,7 +202,7 @@ def inbox_move(record: InboxRecord, event: InboxEvent, *, now_us: int, claim: in
     """The same transition with its word and code, ready for a Commit."""
     after = next_inbox_record(record, event, now_us=now_us, claim=claim)
     match event:
-        case Claim() | Done() | Release():
+        case Claim() | Done() | Release() | Purge():
             return InboxMove(record, after, _WORDS[type(event)])
         case FoundAtStart():
             code = str(Code.CRASH_LOOP) if after.status is InboxStatus.DEAD else None

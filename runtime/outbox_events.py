@@ -148,6 +148,11 @@ class Requeue:
     """A person sends a dead row through again, as a new arrival at the tail of its conversation."""
 
 
+@value
+class Purge:
+    """A person empties a dead row: what it said goes, its identity stays."""
+
+
 OutboxEvent = (
     Start
     | Resend
@@ -166,6 +171,7 @@ OutboxEvent = (
     | Cancel
     | Unhold
     | Requeue
+    | Purge
 )
 
 SEND_EVENTS = (Sent, Failed, Uncertain, Defer, Release)
@@ -192,6 +198,7 @@ _WORDS: dict[type[OutboxEvent], str] = {
     Cancel: "cancel",
     Unhold: "unhold",
     Requeue: "requeue",
+    Purge: "purge",
 }
 
 

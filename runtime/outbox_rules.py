@@ -9,6 +9,7 @@ States, and who moves a row on:
                parked, until the adapter's look-up or a person decides.
     dead       gave up, with its history. A person requeues it.
     sent       the channel has it. Final.
+    purged     a person emptied the dead row. Final.
 
 ready = pending without `in_flight`; flying = pending and `in_flight`; uncertain = pending and `uncertain_since_us`;
 dead = failed and `dead_at_us`. A row is born ready, or flying where its first start rode along: the caller applies
@@ -35,6 +36,7 @@ from .outbox_events import (
     FoundAtStart,
     Identity,
     OutboxEvent,
+    Purge,
     ReconciledNotSent,
     ReconciledSent,
     Release,
@@ -60,6 +62,7 @@ __all__ = [
     "FoundAtStart",
     "Identity",
     "OutboxEvent",
+    "Purge",
     "ReconciledNotSent",
     "ReconciledSent",
     "Release",
@@ -100,8 +103,9 @@ def next_outbox_record(
     |               | defer, release -> ready, attempts-1; found at start -> uncertain                     |
     | uncertain     | when due, resend -> flying, claim+1, attempts+1; reconciled: sent or ready;          |
     |               | resolved: sent, dead, or ready with generation+1, attempts 0; drop -> dead           |
-    | dead          | requeue -> ready, generation+1, attempts 0, errors cleared                           |
-    | sent          | final                                                                                |
+    | dead          | requeue -> ready, generation+1, attempts 0, errors cleared;                          |
+    |               | purge -> purged, errors cleared                                                      |
+    | sent, purged  | final                                                                                |
 
     Args:
         record: The row as stored.
@@ -141,6 +145,9 @@ def next_outbox_record(
         case Requeue():
             if state is OutboxState.DEAD:
                 return changed(renewed(record, now_us), errors=())
+        case Purge():
+            if state is OutboxState.DEAD:
+                return changed(record, purged_at_us=now_us, updated_at_us=now_us, errors=())
         case _:
             if state is OutboxState.UNCERTAIN:
                 return settled(record, event, now_us)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import attrs
-
 from ..actors.errors import BusError, Code
+from ..actors.value import changed
 from ..storage.commands import Committed
 from .inbox_rules import Requeue as RequeueEvent
 from .inbox_rules import inbox_move
@@ -43,14 +42,14 @@ class ShardDesk:
             return
 
         def then(committed: Committed) -> None:
-            record = attrs.evolve(move.after, seq=committed.tails[0][1])
+            record = changed(move.after, seq=committed.tails[0][1])
             self._shard.inbox.arrived(QueuedRow(record, stored.message, holds_token=False))
             reply.set(row_id)
 
         def refused(error: BusError) -> None:
             reply.fail(_too_late("message", row_id, error))
 
-        self._shard.submit_moves(inbox=(move,), then=then, refused=refused)
+        self._shard.submit_moves(inbox=(move,), then=then, refused=refused, control=message.control)
 
     def move_send(self, message: MoveSend) -> None:
         """Apply a decision to a stored send."""
@@ -69,14 +68,14 @@ class ShardDesk:
 
         def then(committed: Committed) -> None:
             for _, seq in committed.tails:
-                self._shard.outbox.arrived(PendingRow(attrs.evolve(move.after, seq=seq), stored.content))
+                self._shard.outbox.arrived(PendingRow(changed(move.after, seq=seq), stored.content))
             reply.set(row_id)
 
         def refused(error: BusError) -> None:
             reply.fail(_too_late("send", row_id, error))
 
         self._shard.outbox.let_go(stored.record)
-        self._shard.submit_moves(outbox=(move,), then=then, refused=refused)
+        self._shard.submit_moves(outbox=(move,), then=then, refused=refused, control=message.control)
 
 
 def _too_late(what: str, row_id: int, cause: BusError) -> BusError:

@@ -15,7 +15,7 @@ from .inbox_rules import accepted
 
 if TYPE_CHECKING:
     from ..actors.errors import BusError
-    from ..storage.commands import Committed, Emit
+    from ..storage.commands import Committed, ControlDone, Emit
     from .channel import NotSent, SendOutcome, Sent
     from .lane import Lane
     from .outbox_rules import OutboxEvent
@@ -154,19 +154,24 @@ class SendDue:
 
 @value
 class Requeue:
-    """Send a dead or parked message through again. Answers the row's id."""
+    """Send a dead or parked message through again. Answers the row's id.
+
+    `control` is the record that asks for it, ended in the same commit.
+    """
 
     row_id: int
     reply: Reply[int]
+    control: ControlDone | None = None
 
 
 @value
 class MoveSend:
-    """Apply a person's decision to a send. Answers the row's id."""
+    """Apply a person's decision to a send. Answers the row's id. `control` as in `Requeue`."""
 
     row_id: int
     event: OutboxEvent
     reply: Reply[int]
+    control: ControlDone | None = None
 
 
 @value

@@ -124,6 +124,34 @@ class StateWrite:
 
 
 @value
+class ControlDone:
+    """The end of a waiting control record; a part that ends one that has ended already is refused, STALE_CLAIM.
+
+    `code` says why it was refused; None, it was carried out. `result` is a JSON object, as text.
+    """
+
+    id: str
+    result: str
+    code: str | None = None
+
+
+@value
+class InboxPurge:
+    """A dead message is emptied: `move` is its transition, `message` what stays of it."""
+
+    move: InboxMove
+    message: BusMessage
+
+
+@value
+class OutboxPurge:
+    """The same of a dead send."""
+
+    move: OutboxMove
+    content: OutboundContent
+
+
+@value
 class Emit:
     """A decision for another home, numbered inside its Commit. It arrives unclaimed."""
 
@@ -145,6 +173,8 @@ class Commit:
         emits: Decisions for other homes.
         relayed: Emits of this shard that reached their homes and can go.
         facts: Durable facts.
+        purges: Dead rows of this shard to empty.
+        control: The control record that this carries out or refuses.
     """
 
     shard: int
@@ -157,6 +187,8 @@ class Commit:
     emits: tuple[Emit, ...] = ()
     relayed: tuple[EmitNumber, ...] = ()
     facts: tuple[Fact, ...] = ()
+    purges: tuple[InboxPurge | OutboxPurge, ...] = ()
+    control: ControlDone | None = None
 
 
 @value

@@ -55,3 +55,5 @@ def _commit_kinds(part: Commit) -> Iterator[str]:
             yield "send-start"
     if part.emits:
         yield "emit"
+    if part.control is not None:
+        yield "control"

@@ -14,14 +14,17 @@ import attrs
 import trio
 
 from .commands import Commit, Committed, Duplicate, EmitNumber, Leased, Outcome, Part, Publish, Stored
-from .records import InboxRecord, InboxStatus, OutboxState, StoredInbox, StoredOutbox
+from .records import InboxRecord, InboxStatus, OutboxState, StoredControl, StoredInbox, StoredOutbox
 
 Settle = Callable[[Outcome], None]
 
 
 @attrs.frozen(kw_only=True)
 class Caps:
-    """What a backend can do; the conformance kit proves each claim."""
+    """What a backend can do; the conformance kit proves each claim.
+
+    `shared` says who else can reach the store: to read it, and to leave control records.
+    """
 
     shared: Literal["process", "host", "cluster"]
     durable: Literal["none", "process", "fsync", "replicated_fsync"]
@@ -129,6 +132,14 @@ class Reader(Protocol):
         """Outbox rows, newest first."""
         ...
 
+    def dead_messages(self, until_us: int, limit: int) -> list[StoredInbox]:
+        """Dead messages that died at that time or before, the oldest death first."""
+        ...
+
+    def dead_sends(self, until_us: int, limit: int) -> list[StoredOutbox]:
+        """The same for sends."""
+        ...
+
     def count_inbox(self) -> dict[InboxStatus, int]:
         """How many inbox rows stand in each status."""
         ...
@@ -147,6 +158,14 @@ class Reader(Protocol):
 
     def fact(self, namespace: str, key: str) -> bytes | None:
         """A durable fact."""
+        ...
+
+    def waiting_controls(self, limit: int) -> list[StoredControl]:
+        """Control records that wait, the oldest first."""
+        ...
+
+    def control(self, control_id: str) -> StoredControl | None:
+        """One control record."""
         ...
 
     def emits(self, shard: int, limit: int) -> list[tuple[EmitNumber, Publish]]:

@@ -23,6 +23,7 @@ class InboxStatus(enum.StrEnum):
     DEAD = "dead"
     PARKED = "parked"
     REFUSED = "refused"
+    PURGED = "purged"
 
 
 class OutboxStatus(enum.StrEnum):
@@ -34,7 +35,7 @@ class OutboxStatus(enum.StrEnum):
 
 
 class OutboxState(enum.StrEnum):
-    """The six states of a send, derived from status, `in_flight`, `uncertain_since_us` and `dead_at_us`."""
+    """The states of a send, from status, `in_flight`, `uncertain_since_us`, `dead_at_us` and `purged_at_us`."""
 
     READY = "ready"
     FLYING = "flying"
@@ -42,6 +43,7 @@ class OutboxState(enum.StrEnum):
     UNCERTAIN = "uncertain"
     DEAD = "dead"
     SENT = "sent"
+    PURGED = "purged"
 
 
 class OnUncertain(enum.StrEnum):
@@ -136,6 +138,7 @@ class OutboxRecord:
     uncertain_since_us: int | None = None
     dead_at_us: int | None = None
     errors: tuple[Failure, ...] = ()
+    purged_at_us: int | None = None
 
     @property
     def state(self) -> OutboxState:
@@ -143,7 +146,9 @@ class OutboxRecord:
         if self.status is OutboxStatus.SENT:
             return OutboxState.SENT
         if self.status is OutboxStatus.FAILED:
-            return OutboxState.FAILED if self.dead_at_us is None else OutboxState.DEAD
+            if self.dead_at_us is None:
+                return OutboxState.FAILED
+            return OutboxState.DEAD if self.purged_at_us is None else OutboxState.PURGED
         if self.in_flight:
             return OutboxState.FLYING
         return OutboxState.READY if self.uncertain_since_us is None else OutboxState.UNCERTAIN
@@ -168,6 +173,35 @@ class OutboundContent:
     on_uncertain: OnUncertain | None = None
     correlation_id: str | None = None
     hops: int = 0
+
+
+class ControlStatus(enum.StrEnum):
+    """Where a control record stands."""
+
+    WAITING = "waiting"
+    DONE = "done"
+    REFUSED = "refused"
+
+
+@value(kw_only=True)
+class StoredControl:
+    """A control record: what somebody asked of the owner, and what became of it.
+
+    Attributes:
+        args, result: JSON objects, as text.
+        actor: Who asks, for the record.
+        code: Why it was refused.
+    """
+
+    id: str
+    verb: str
+    args: str
+    actor: str
+    created_at_us: int
+    status: ControlStatus = ControlStatus.WAITING
+    code: str | None = None
+    result: str | None = None
+    done_at_us: int | None = None
 
 
 @value

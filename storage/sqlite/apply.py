@@ -51,6 +51,12 @@ def apply_plan(database: apsw.Connection, plan: Plan) -> None:
     if plan.facts:
         _write(database, sql.WRITE_FACT, [row for row in plan.facts.values() if row is not None])
         database.executemany(sql.DROP_FACT, [key for key, row in plan.facts.items() if row is None])
+    if plan.inbox_purges:
+        _write(database, sql.PURGE_INBOX, plan.inbox_purges)
+    if plan.outbox_purges:
+        _write(database, sql.PURGE_OUTBOX, plan.outbox_purges)
+    if plan.controls:
+        _write(database, sql.END_CONTROL, plan.controls)
     if plan.history:
         _write(database, sql.INSERT_HISTORY, plan.history)
     if plan.anchors:

@@ -10,12 +10,12 @@ from ...actors.event import Event
 from ...actors.message import BusMessage
 from ..commands import EmitNumber
 
-FirstInbox = tuple[int, int, int, BusMessage]
-"""id, partition, offset, message of the row that stands under a key already."""
+FirstInbox = tuple[int, int, int, BusMessage | None]
+"""id, partition, offset, message of the row that stands under a key already; None, its message is purged."""
 FirstEvent = tuple[int, int, int, Event]
 """The same of an event."""
-FirstOutbox = tuple[int, int, int, str, str]
-"""id, shard, seq, conversation key, text of the send that stands under an identity already."""
+FirstOutbox = tuple[int, int, int, str, str | None]
+"""id, shard, seq, conversation key, text of the send that stands under an identity already; None, it is purged."""
 Identity = tuple[str, str, int]
 """channel, idempotency key, part."""
 
@@ -34,9 +34,9 @@ NOTHING_KNOWN: Final = Known()
 """Before anything is looked up; not to be changed."""
 
 
-def is_other_message(first: BusMessage, message: BusMessage) -> bool:
-    """Whether a second message under the same key is another message."""
-    return (
+def is_other_message(first: BusMessage | None, message: BusMessage) -> bool:
+    """Whether a second message under the same key is another message; of a purged one nobody knows."""
+    return first is not None and (
         first.payload.text != message.payload.text
         or first.extensions.kind is not message.extensions.kind
         or first.conversation_key != message.conversation_key

@@ -14,6 +14,7 @@ from ...actors.codec import CODEC_VERSION
 from ..records import InboxStatus, OutboxState
 from .filters import Filters, Kind, Where, inbox_where, outbox_where
 from .look import Look
+from .reader import DEAD_OUTBOX
 from .rows import CONTENT_CODEC, Row
 
 MAX_PREVIEW: Final = 200
@@ -116,8 +117,9 @@ class DeadLine:
 
 
 _STATE: Final = (
-    "CASE WHEN status = 'sent' THEN 'sent' WHEN dead_at IS NOT NULL THEN 'dead' WHEN status = 'failed' THEN 'failed'"
-    " WHEN in_flight THEN 'flying' WHEN uncertain_since IS NULL THEN 'ready' ELSE 'uncertain' END"
+    "CASE WHEN status = 'sent' THEN 'sent' WHEN purged_at IS NOT NULL THEN 'purged' WHEN dead_at IS NOT NULL"
+    " THEN 'dead' WHEN status = 'failed' THEN 'failed' WHEN in_flight THEN 'flying'"
+    " WHEN uncertain_since IS NULL THEN 'ready' ELSE 'uncertain' END"
 )
 _INBOX: Final = (
     "SELECT 'in-' || id, conversation_key, topic, channel, status, part, off, claim, failures, crashes, generation,"
@@ -134,7 +136,7 @@ _DEAD_INBOX: Final = (
 )
 _DEAD_OUTBOX: Final = (
     "SELECT 'out-' || id, conversation_key, NULL, channel, dead_at, attempts, generation, error_code, own_code,"
-    " last_error, id AS row FROM outbox INDEXED BY outbox_dead WHERE dead_at IS NOT NULL"
+    f" last_error, id AS row FROM outbox INDEXED BY outbox_dead WHERE {DEAD_OUTBOX}"
 )
 # The channels there are, by jumping from each to the next: an identity begins with its channel.
 _WITH_KEY: Final = (

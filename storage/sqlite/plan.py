@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import attrs
 
+from ...actors.errors import BusError, Code
 from .rows import Row
+
+Transition = tuple[int, str, int, str, str, str, int, int, str | None]
+"""shard, kind, identity, from, to, event, claim, at, code."""
 
 
 @attrs.define
@@ -22,6 +26,24 @@ class Plan:
     emits: list[Row] = attrs.Factory(list[Row])
     relayed: list[Row] = attrs.Factory(list[Row])
     facts: dict[tuple[str, str], Row | None] = attrs.Factory(dict[tuple[str, str], Row | None])
+    inbox_purges: list[Row] = attrs.Factory(list[Row])
+    outbox_purges: list[Row] = attrs.Factory(list[Row])
+    controls: list[Row] = attrs.Factory(list[Row])
     history: list[Row] = attrs.Factory(list[Row])
     anchors: list[Row] = attrs.Factory(list[Row])
     shards: set[int] = attrs.Factory(set[int])
+
+
+def check_home(row_id: int, home: int, shard: int) -> None:
+    """Refuse a row of another shard.
+
+    Raises:
+        BusError: IDENTITY_MISMATCH.
+    """
+    if home != shard:
+        raise BusError(
+            Code.IDENTITY_MISMATCH,
+            f"row {row_id} belongs to shard {home}, not to {shard}",
+            row_id=row_id,
+            shard=shard,
+        )

@@ -43,18 +43,15 @@ from .known import (
     is_other_message,
 )
 from .numbers import Numbers
-from .plan import Plan
-from .rows import fact_row, inbox_move, inbox_row, outbox_move, outbox_row, state_row
+from .plan import Plan, Transition, check_home
+from .purge import plan_purge
+from .rows import control_row, fact_row, inbox_move, inbox_row, outbox_move, outbox_row, state_row
 
 _ACCEPT_WORDS: Final = {
     InboxStatus.RUNNING: "accept+claim",
     InboxStatus.REFUSED: "refuse",
     InboxStatus.PARKED: "park",
 }
-
-
-Transition = tuple[int, str, int, str, str, str, int, int, str | None]
-"""shard, kind, identity, from, to, event, claim, at, code."""
 
 
 class Planner:
@@ -164,6 +161,10 @@ class Planner:
             self.plan.relayed.append((number.shard, number.seq, number.index))
         for fact in part.facts:
             self.plan.facts[fact.namespace, fact.key] = fact_row(fact, at_us)
+        for purge in part.purges:
+            self._transitions.append(plan_purge(purge, shard, at_us, self.plan, self.numbers))
+        if part.control is not None:
+            self.plan.controls.append(control_row(part.control, at_us, self._instance))
         return Committed(sends, emits, tuple(tails), tuple(dropped))
 
     def _new_row(
@@ -242,7 +243,7 @@ class Planner:
         last: tuple[str, str] | None = None
         for new in sends:
             record = new.record
-            _check_home(record.id, record.shard, shard)
+            check_home(record.id, record.shard, shard)
             text = (record.channel, record.idempotency_key)
             if record.seq:
                 seq = record.seq
@@ -258,7 +259,7 @@ class Planner:
         identity = (record.channel, record.idempotency_key, record.part)
         first = self._outbox.get(identity) or self._known.outbox.get(identity)
         if first is not None:
-            if first[3:] != (record.conversation_key, content.text):
+            if first[3] != record.conversation_key or first[4] not in {None, content.text}:
                 raise BusError(
                     Code.IDENTITY_MISMATCH,
                     "another send stands under this channel, key and part",
@@ -321,7 +322,7 @@ class Planner:
     def _move_inbox(self, move: InboxMove, shard: int, at_us: int, tails: list[tuple[int, int]]) -> None:
         before = move.before
         after = move.after
-        _check_home(after.id, before.shard, shard)
+        check_home(after.id, before.shard, shard)
         numbers = self.numbers
         numbers.change_seq = change = numbers.change_seq + 1
         if move.to_tail:
@@ -345,7 +346,7 @@ class Planner:
         for move in moves:
             before = move.before
             after = move.after
-            _check_home(after.id, before.shard, shard)
+            check_home(after.id, before.shard, shard)
             numbers.change_seq = change = numbers.change_seq + 1
             if move.to_tail:
                 # Parts of one text arrive again together.
@@ -367,13 +368,3 @@ class Planner:
         seqs = self.numbers.seqs
         seqs[shard] = seq = seqs[shard] + 1
         return seq
-
-
-def _check_home(row_id: int, home: int, shard: int) -> None:
-    if home != shard:
-        raise BusError(
-            Code.IDENTITY_MISMATCH,
-            f"row {row_id} belongs to shard {home}, not to {shard}",
-            row_id=row_id,
-            shard=shard,
-        )

@@ -13,7 +13,15 @@ from ...actors.errors import BusError, Code
 from ...actors.keys import shard_of
 from ..commands import EmitNumber, Publish
 from ..port import HistoryRow, StoredState
-from ..records import InboxRecord, InboxStatus, OutboxState, StoredInbox, StoredOutbox
+from ..records import (
+    ControlStatus,
+    InboxRecord,
+    InboxStatus,
+    OutboxState,
+    StoredControl,
+    StoredInbox,
+    StoredOutbox,
+)
 from .database import close_connection
 from .emits import unpack_emit
 from .faults import store_error
@@ -25,6 +33,8 @@ _OUTBOX: Final = f"SELECT {OUTBOX_RECORD}, inbox_id, codec, body FROM outbox"
 
 # A partial index serves a query that repeats its condition word for word; INDEXED BY makes anything else an error.
 OPEN_INBOX: Final = "status IN ('queued', 'running', 'failed')"
+ASIDE_INBOX: Final = "status IN ('parked', 'refused', 'purged')"
+DEAD_OUTBOX: Final = "dead_at IS NOT NULL AND purged_at IS NULL"
 OPEN_OUTBOX: Final = "status <> 'sent' AND dead_at IS NULL"
 
 _NEXT_INBOX_KEY: Final = (
@@ -50,8 +60,7 @@ _OUTBOX_LANE: Final = (
 )
 _COUNT_INBOX: Final = (
     f"SELECT status, count(*) FROM inbox INDEXED BY inbox_open WHERE {OPEN_INBOX} GROUP BY status"
-    " UNION ALL SELECT status, count(*) FROM inbox INDEXED BY inbox_aside"
-    " WHERE status IN ('parked', 'refused') GROUP BY status"
+    f" UNION ALL SELECT status, count(*) FROM inbox INDEXED BY inbox_aside WHERE {ASIDE_INBOX} GROUP BY status"
     " UNION ALL SELECT 'dead', count(*) FROM inbox INDEXED BY inbox_dead WHERE status = 'dead'"
     " UNION ALL SELECT 'all', count(*) FROM inbox"
 )
@@ -61,7 +70,8 @@ _OUTBOX_STATE: Final = (
 )
 _COUNT_OUTBOX: Final = (
     f"SELECT {_OUTBOX_STATE} AS state, count(*) FROM outbox INDEXED BY outbox_open WHERE {OPEN_OUTBOX} GROUP BY state"
-    " UNION ALL SELECT 'dead', count(*) FROM outbox INDEXED BY outbox_dead WHERE dead_at IS NOT NULL"
+    f" UNION ALL SELECT 'dead', count(*) FROM outbox INDEXED BY outbox_dead WHERE {DEAD_OUTBOX}"
+    " UNION ALL SELECT 'purged', count(*) FROM outbox INDEXED BY outbox_purged WHERE purged_at IS NOT NULL"
     " UNION ALL SELECT 'all', count(*) FROM outbox"
 )
 OUTBOX_CONDITIONS: Final = {
@@ -69,9 +79,12 @@ OUTBOX_CONDITIONS: Final = {
     OutboxState.FLYING: "in_flight = 1",
     OutboxState.FAILED: f"{OPEN_OUTBOX} AND status = 'failed'",
     OutboxState.UNCERTAIN: f"{OPEN_OUTBOX} AND status = 'pending' AND in_flight = 0 AND uncertain_since IS NOT NULL",
-    OutboxState.DEAD: "dead_at IS NOT NULL",
+    OutboxState.DEAD: DEAD_OUTBOX,
+    OutboxState.PURGED: "purged_at IS NOT NULL",
     OutboxState.SENT: "status = 'sent'",
 }
+CONTROL_COLUMNS: Final = "id, verb, args, actor, created_at, status, code, result, done_at"
+_CONTROL: Final = f"SELECT {CONTROL_COLUMNS} FROM control"
 _HISTORY: Final = (
     'SELECT id, shard, hseq, kind, identity, "from", "to", event, claim, at, code, instance, h FROM history'
     " WHERE id > ? AND shard = ? AND hseq > ? ORDER BY id LIMIT ?"
@@ -179,6 +192,22 @@ class SqliteReader:
         rows = self._query(f"{_OUTBOX}{where} ORDER BY {order} LIMIT ? OFFSET ?", (*bindings, limit, offset))
         return [read_outbox(row) for row in rows]
 
+    def dead_messages(self, until_us: int, limit: int) -> list[StoredInbox]:
+        """See `Reader`."""
+        rows = self._query(
+            f"{_INBOX} INDEXED BY inbox_dead WHERE status = 'dead' AND dead_at <= ? ORDER BY dead_at, id LIMIT ?",
+            (until_us, limit),
+        )
+        return [read_inbox(row) for row in rows]
+
+    def dead_sends(self, until_us: int, limit: int) -> list[StoredOutbox]:
+        """See `Reader`."""
+        rows = self._query(
+            f"{_OUTBOX} INDEXED BY outbox_dead WHERE {DEAD_OUTBOX} AND dead_at <= ? ORDER BY dead_at, id LIMIT ?",
+            (until_us, limit),
+        )
+        return [read_outbox(row) for row in rows]
+
     def count_inbox(self) -> dict[InboxStatus, int]:
         """See `Reader`."""
         counts = dict(cast("list[tuple[str, int]]", self._query(_COUNT_INBOX)))
@@ -205,6 +234,18 @@ class SqliteReader:
         """See `Reader`."""
         rows = self._query("SELECT value FROM fact WHERE namespace = ? AND key = ?", (namespace, key))
         return cast("bytes", rows[0][0]) if rows else None
+
+    def waiting_controls(self, limit: int) -> list[StoredControl]:
+        """See `Reader`."""
+        rows = self._query(
+            f"{_CONTROL} INDEXED BY control_waiting WHERE status = 'waiting' ORDER BY n LIMIT ?", (limit,)
+        )
+        return [read_control(row) for row in rows]
+
+    def control(self, control_id: str) -> StoredControl | None:
+        """See `Reader`."""
+        rows = self._query(f"{_CONTROL} WHERE id = ?", (control_id,))
+        return read_control(rows[0]) if rows else None
 
     def emits(self, shard: int, limit: int) -> list[tuple[EmitNumber, Publish]]:
         """See `Reader`."""
@@ -251,11 +292,29 @@ class SqliteReader:
             raise store_error(error, "the store cannot be read") from error
 
 
+def read_control(row: Row) -> StoredControl:
+    """A row of `CONTROL_COLUMNS`."""
+    control_id, verb, args, actor, created_at, status, code, result, done_at = cast(
+        "tuple[str, str, str, str, int, str, str | None, str | None, int | None]", row
+    )
+    return StoredControl(
+        id=control_id,
+        verb=verb,
+        args=args,
+        actor=actor,
+        created_at_us=created_at,
+        status=ControlStatus(status),
+        code=code,
+        result=result,
+        done_at_us=done_at,
+    )
+
+
 def inbox_condition(status: InboxStatus) -> str:
     if status in {InboxStatus.QUEUED, InboxStatus.RUNNING, InboxStatus.FAILED}:
         return f"{OPEN_INBOX} AND status = '{status}'"
-    if status in {InboxStatus.PARKED, InboxStatus.REFUSED}:
-        return f"status IN ('parked', 'refused') AND status = '{status}'"
+    if status in {InboxStatus.PARKED, InboxStatus.REFUSED, InboxStatus.PURGED}:
+        return f"{ASIDE_INBOX} AND status = '{status}'"
     return f"status = '{status}'"
 
 

@@ -12,8 +12,9 @@ from ...actors.errors import BusError, Code
 from ...actors.message import BusMessage
 from ...actors.plain import Plain
 from ...actors.record import optional_count, optional_text, required_text
-from ..commands import Fact, StateWrite
+from ..commands import ControlDone, Fact, StateWrite
 from ..records import (
+    ControlStatus,
     Failure,
     InboxRecord,
     InboxStatus,
@@ -43,7 +44,7 @@ InboxColumns = tuple[
 ]  # fmt: skip
 OutboxColumns = tuple[
     int, int, int, str, str, int, str, str, int, int, int, int | None, int | None, str | None, str | None, int, int,
-    int, int | None, int | None, int | None, int | None, int | None, int | None, str,
+    int, int | None, int | None, int | None, int | None, int | None, int | None, str, int | None,
 ]  # fmt: skip
 
 
@@ -121,6 +122,12 @@ def outbox_move(before: OutboxRecord, after: OutboxRecord, change_seq: int, seq:
         before.uncertain_since_us is None, before.dead_at_us is None,
     )  # fmt: skip
     return (*changes, *guard) if seq is None else (*changes, seq, *guard)
+
+
+def control_row(done: ControlDone, at_us: int, instance: int) -> Row:
+    """The bindings of `END_CONTROL`."""
+    status = ControlStatus.DONE if done.code is None else ControlStatus.REFUSED
+    return (status, done.code, done.result, at_us, instance, done.id)
 
 
 def state_row(state: StateWrite, shard: int, at_us: int) -> Row | None:
@@ -248,7 +255,7 @@ def read_outbox_record(row: OutboxColumns) -> OutboxRecord:
     (
         row_id, shard, seq, channel, idempotency_key, part, key, status, in_flight, claim, attempts, accepted, deduped,
         platform_message_id, degraded, generation, created_at, updated_at, last_attempt_at, sent_at, next_attempt_at,
-        wait, uncertain_since, dead_at, errors,
+        wait, uncertain_since, dead_at, errors, purged_at,
     ) = row  # fmt: skip
     return OutboxRecord(
         id=row_id, shard=shard, seq=seq, channel=channel, idempotency_key=idempotency_key, part=part,
@@ -257,7 +264,7 @@ def read_outbox_record(row: OutboxColumns) -> OutboxRecord:
         platform_message_id=platform_message_id, degraded=degraded, generation=generation, created_at_us=created_at,
         updated_at_us=updated_at, last_attempt_at_us=last_attempt_at, sent_at_us=sent_at,
         next_attempt_at_us=next_attempt_at, wait_us=wait, uncertain_since_us=uncertain_since, dead_at_us=dead_at,
-        errors=unpack_errors(errors),
+        errors=unpack_errors(errors), purged_at_us=purged_at,
     )  # fmt: skip
 
 

@@ -12,11 +12,12 @@ INBOX_RECORD: Final = (
 )
 """The columns of an `InboxRecord`, in the order of its fields."""
 
-OUTBOX_RECORD: Final = (
+_OUTBOX_ROW: Final = (
     "id, shard, seq, channel, idempotency_key, part, conversation_key, status, in_flight, claim, attempts, accepted,"
     " deduped, platform_message_id, degraded, generation, created_at, updated_at, last_attempt_at, sent_at,"
     " next_attempt_at, wait, uncertain_since, dead_at, errors"
 )
+OUTBOX_RECORD: Final = f"{_OUTBOX_ROW}, purged_at"
 """The columns of an `OutboxRecord`, in the order of its fields."""
 
 _REASONS: Final = "error_code, own_code, last_error"
@@ -47,7 +48,7 @@ INSERT_INBOX: Final = _insert(
     f"{INBOX_RECORD}, {_REASONS}, change_seq, dedupe_key, platform_message_id, idempotency_key, participant_key,"
     " created_at, hops, codec, body, raw",
 )
-INSERT_OUTBOX: Final = _insert("outbox", f"{OUTBOX_RECORD}, {_REASONS}, change_seq, inbox_id, codec, body")
+INSERT_OUTBOX: Final = _insert("outbox", f"{_OUTBOX_ROW}, {_REASONS}, change_seq, inbox_id, codec, body")
 INSERT_EVENT: Final = _insert("event", "id, shard, topic, part, off, ts, key, dedupe_key, codec, body")
 
 MOVE_INBOX: Final = _move(
@@ -62,6 +63,20 @@ _OUTBOX_GUARD: Final = (
 )
 MOVE_OUTBOX: Final = _move("outbox", _OUTBOX_CHANGES, _OUTBOX_GUARD)
 MOVE_OUTBOX_TO_TAIL: Final = _move("outbox", f"{_OUTBOX_CHANGES}, seq", _OUTBOX_GUARD)
+
+_EMPTIED: Final = "errors = '[]', last_error = NULL, change_seq = ?, codec = ?, body = ?"
+PURGE_INBOX: Final = (
+    f"UPDATE inbox SET status = 'purged', participant_key = NULL, raw = NULL, {_EMPTIED}"
+    " WHERE id = ? AND shard = ? AND claim = ? AND status = 'dead' AND generation = ?"
+)
+PURGE_OUTBOX: Final = (
+    f"UPDATE outbox SET purged_at = ?, updated_at = ?, {_EMPTIED}"
+    " WHERE id = ? AND shard = ? AND claim = ? AND dead_at IS NOT NULL AND purged_at IS NULL AND generation = ?"
+)
+END_CONTROL: Final = (
+    "UPDATE control SET status = ?, code = ?, result = ?, done_at = ?, instance = ?"
+    " WHERE id = ? AND status = 'waiting'"
+)
 
 WRITE_STATE: Final = (
     "INSERT INTO conversation (key, shard, state, state_version, updated_at) VALUES (?, ?, ?, ?, ?)"
@@ -86,10 +101,10 @@ MOVE_STORE: Final = (
     " next_event_id = ?, retried_turns = ?, retried_sends = ? WHERE id = 1"
 )
 
-FIND_INBOX: Final = "SELECT id, part, off, codec, body FROM inbox WHERE dedupe_key = ?"
+FIND_INBOX: Final = "SELECT id, part, off, codec, body, status = 'purged' FROM inbox WHERE dedupe_key = ?"
 FIND_EVENT: Final = "SELECT id, part, off, codec, body FROM event WHERE dedupe_key = ?"
 FIND_OUTBOX: Final = (
-    "SELECT id, shard, seq, conversation_key, codec, body FROM outbox"
+    "SELECT id, shard, seq, conversation_key, codec, body, purged_at IS NOT NULL FROM outbox"
     " WHERE channel = ? AND idempotency_key = ? AND part = ?"
 )
 HAS_INBOX: Final = "SELECT 1 FROM inbox WHERE id = ?"

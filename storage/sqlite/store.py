@@ -120,7 +120,7 @@ def open_sqlite(
         backend,
         reader,
         files,
-        caps=Caps(shared="process", durable="fsync" if durability == "full" else "process", emits=emits),
+        caps=Caps(shared="host", durable="fsync" if durability == "full" else "process", emits=emits),
         info=opened.info,
         epochs=numbers.epochs,
         ids=NextIds(numbers.next_inbox_id, numbers.next_outbox_id, numbers.next_event_id),

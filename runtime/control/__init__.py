@@ -1,0 +1,1 @@
+"""Decisions from outside: records that any process may leave, carried out once by the owner of the store."""

@@ -1,0 +1,104 @@
+"""The control records of a store, from any process: one short transaction to leave one, short reads of its result."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self, cast
+
+import apsw
+
+from ...actors.errors import BusError, Code
+from ..records import StoredControl
+from .database import FileSource, close_connection
+from .faults import store_error
+from .look import Look
+from .reader import CONTROL_COLUMNS, read_control
+from .rows import Row
+from .settings import Settings
+
+_BUSY_MS: Final = 5_000
+_INSERT: Final = (
+    "INSERT INTO control (id, verb, args, actor, created_at, status) VALUES (?, ?, ?, ?, ?, 'waiting')"
+    " ON CONFLICT (id) DO NOTHING"
+)
+_READ: Final = f"SELECT {CONTROL_COLUMNS} FROM control WHERE id = ?"  # noqa: S608 (constants)
+
+
+class ControlBox:
+    """Leaves control records in a store that somebody may own. Closed by `with`.
+
+    Args:
+        path: The store's file; it is never made.
+    Raises:
+        BusError: NOT_FOUND, STORE_MISMATCH, SCHEMA_TOO_NEW, STORE_CORRUPT, STORE_BUSY, STORE_IO, UNSAFE_FILESYSTEM.
+    """
+
+    def __init__(self, path: Path) -> None:
+        with Look(path) as look:
+            self.path = look.path
+            self.shard_count: int = look.shard_count
+            self.lane_policy: str = look.meta.lane_policy
+        try:
+            self._connection = FileSource(self.path, Settings()).connect()
+            self._connection.set_busy_timeout(_BUSY_MS)
+        except (apsw.Error, OSError) as error:
+            raise store_error(error, f"{path} cannot be opened") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        close_connection(self._connection)
+
+    def leave(self, control: StoredControl) -> StoredControl:
+        """Store a record that waits, unless one of its id is there.
+
+        Returns:
+            What stands under the id.
+        Raises:
+            BusError: IDENTITY_MISMATCH, the id is another decision's; STORE_BUSY, STORE_FULL, STORE_IO.
+        """
+        bindings = (control.id, control.verb, control.args, control.actor, control.created_at_us)
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                self._connection.execute(_INSERT, bindings)
+            except BaseException:
+                self._connection.execute("ROLLBACK")
+                raise
+            self._commit()
+        except apsw.Error as error:
+            raise store_error(error, "the store takes no control record") from error
+        stored = self.read(control.id)
+        if (stored.verb, stored.args) != (control.verb, control.args):
+            raise BusError(
+                Code.IDENTITY_MISMATCH, f"control {control.id} is another decision", control_id=control.id
+            )
+        return stored
+
+    def read(self, control_id: str) -> StoredControl:
+        """Read one record.
+
+        Raises:
+            BusError: NOT_FOUND; STORE_BUSY, STORE_IO, STORE_CORRUPT.
+        """
+        try:
+            rows = cast("list[Row]", self._connection.execute(_READ, (control_id,)).fetchall())
+        except apsw.Error as error:
+            raise store_error(error, "the store cannot be read") from error
+        if not rows:
+            raise BusError(Code.NOT_FOUND, f"there is no control record {control_id[:60]}")
+        return read_control(rows[0])
+
+    def _commit(self) -> None:
+        try:
+            self._connection.execute("COMMIT")
+        except apsw.Error:
+            if self._connection.in_transaction:
+                with contextlib.suppress(apsw.Error):
+                    self._connection.execute("ROLLBACK")
+            raise
