@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from pathlib import Path
 
 import click
@@ -32,32 +31,15 @@ offset_option = click.option(
 )
 after_option = click.option("--after", metavar="ID", help="Only what comes behind this row of the list.")
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
-actor_option = click.option(
-    "--actor", default=None, help="Who decides, for the record; the login name by default."
-)
-id_option = click.option(
-    "--id", "control_id", default=None, metavar="ID", help="Ask again for the result of an earlier call."
-)
 filters_argument = click.argument("filters", nargs=-1, metavar="[FIELD=VALUE]...")
-
-
-def login_name() -> str:
-    """Who runs the command."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "unknown"
 
 
 __all__ = [
     "MAX_LIMIT",
-    "actor_option",
     "after_option",
     "filters_argument",
-    "id_option",
     "json_option",
     "limit_option",
-    "login_name",
     "offset_option",
     "store_option",
     "yes_option",
