@@ -68,7 +68,7 @@ def recover(found: Sequence[InboxRecord], *, waiting: Sequence[InboxRecord] = ()
     )
 
 
-_ENDED = (InboxStatus.DONE, InboxStatus.DEAD, InboxStatus.PARKED, InboxStatus.REFUSED)
+_ENDED = frozenset(InboxStatus) - {InboxStatus.QUEUED, InboxStatus.RUNNING, InboxStatus.FAILED}
 
 
 def _place(record: InboxRecord) -> tuple[int, int]:

@@ -43,7 +43,7 @@ MAY_IMPORT = {
 }
 
 # Put a whole runtime together, so they name concrete stores and adapters.
-WIRING = (Path("runtime/app.py"), Path("adapters/fake/harness.py"))
+WIRING = (Path("runtime/app.py"), Path("runtime/control/client.py"), Path("adapters/fake/harness.py"))
 
 in_checkout = pytest.mark.skipif(not (ROOT / "src").is_dir(), reason="the sources are not here")
 

@@ -14,13 +14,14 @@ from ...actors.codec import unpack_plain
 from ...actors.plain import Plain
 from ...storage.records import OutboxState
 from ...storage.sqlite.overview import DeadCount, Overview, Waiting, overview
+from ..defaults import STALE_S
 from .arguments import now_us
 from .looking import looking
 from .options import json_option, store_option
 from .output import age, echo_lines, record_of, show_fields, show_json, show_table, when
 from .safe_text import safe_text
 
-STALE_AFTER_US: Final = 15_000_000
+STALE_AFTER_US: Final = round(STALE_S * 1_000_000)
 """What an owner says of itself is stale from then on; it says it every 5 s."""
 MAX_LIVE_BYTES: Final = 64 * 1024
 

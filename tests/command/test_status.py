@@ -42,15 +42,16 @@ def write(store: Path, statement: str, *bindings: int | str | bytes) -> None:
 def test_it_counts_what_is_there(store: Path) -> None:
     assert status(store, "inbox") == {
         "queued": 0, "running": 0, "failed": 0, "done": 3, "dead": 2, "parked": 0, "refused": 0,
+        "purged": 0,
     }  # fmt: skip
     assert status(store, "outbox") == {
-        "ready": 0, "flying": 0, "failed": 0, "uncertain": 1, "dead": 1, "sent": 1,
+        "ready": 0, "flying": 0, "failed": 0, "uncertain": 1, "dead": 1, "sent": 1, "purged": 0,
     }  # fmt: skip
     assert status(store, "dead") == [
         {"kind": "in", "code": "HANDLER_FAILED", "own_code": "x.bad", "count": 2},
         {"kind": "out", "code": "RECIPIENT_BLOCKED", "own_code": None, "count": 1},
     ]
-    assert status(store, "live") is None
+    assert status(store, "live", "stale") is True
     assert status(store, "oldest", "message") is None
     assert status(store, "oldest", "uncertain", "id") == "out-1"
 
@@ -129,7 +130,7 @@ def test_a_store_without_rows_is_fine(tmp_path: Path) -> None:
     make_store(tmp_path / "bot.db", texts=())
 
     assert set(
-        operate("status", "--store", tmp_path / "bot.db").stdout.split("messages\n")[1].split()[7:14]
+        operate("status", "--store", tmp_path / "bot.db").stdout.split("messages\n")[1].split()[8:16]
     ) == {"0"}
     assert status(tmp_path / "bot.db", "last_transition_at") is None
     assert operate("status", "--store", tmp_path / "bot.db").exit_code == 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -18,6 +19,8 @@ from shardline import BusMessage, Context, Permanent, RetryPolicy, Runtime, Topo
 from shardline.actors.errors import Code, Permanence
 from shardline.actors.failpoints import NO_FAILPOINTS, FailPoints
 from shardline.adapters.base import ChannelCaps, Edge, Inbound, NotSent, Outbound, SendOutcome, Sent
+from shardline.runtime.control.client import send_control
+from shardline.runtime.control.verbs import Requeue, RowRef
 from shardline.storage.sqlite import open_sqlite
 
 topology = Topology()
@@ -87,7 +90,12 @@ async def main(folder: Path, point: str, emits: str) -> None:
         with trio.fail_after(20):
             await runtime.wait_drained()
             for dead in runtime.dead_letters.list():
-                await runtime.dead_letters.requeue(dead.record.id)
+                if point.startswith("control"):
+                    row = Requeue((RowRef("in", dead.record.id),))
+                    send = partial(send_control, folder / "bot.db", row, actor="a person")
+                    await trio.to_thread.run_sync(send)
+                else:
+                    await runtime.dead_letters.requeue(dead.record.id)
             await runtime.wait_drained()
         status = runtime.status()
         print(json.dumps({"inbox": status.inbox, "outbox": status.outbox, "retried": status.retried}))

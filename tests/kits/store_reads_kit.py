@@ -69,6 +69,7 @@ class StoreReadsKit(StoreContract):
             lane = [row.record.id for row in reader.inbox_lane(shard, "tg:1", 0, 99)]
             assert lane == [failed.id, running_.id, queued.id]
             assert [record.id for record in reader.claimed()] == [running_.id]
+            await hand.purge_message(await hand.accept("tg:1", 5, claim=True))
             counts = reader.count_inbox()
             assert counts == dict.fromkeys(InboxStatus, 1)
             for status, count in counts.items():
@@ -102,13 +103,14 @@ class StoreReadsKit(StoreContract):
             await hand.move(doubt_send(rows[OutboxState.UNCERTAIN]))
             await hand.move(fail_send(rows[OutboxState.FAILED]))
             await hand.move(fail_send(rows[OutboxState.DEAD], dead=True))
+            await hand.purge_send(rows[OutboxState.PURGED])
             ready = rows[OutboxState.READY]
             released = attrs.evolve(ready, in_flight=False, attempts=0)
             await hand.move(OutboxMove(ready, released, "release"))
             reader, shard = hand.store.reader, ready.shard
 
             lane = {row.record.state for row in reader.outbox_lane(shard, "tg:1", 0, 99)}
-            assert lane == set(OutboxState) - {OutboxState.SENT, OutboxState.DEAD}
+            assert lane == set(OutboxState) - {OutboxState.SENT, OutboxState.DEAD, OutboxState.PURGED}
             assert [row.record.state for row in reader.flying()] == [OutboxState.FLYING]
             doubtful = rows[OutboxState.UNCERTAIN].id
             assert [row.record.id for row in reader.uncertain("telegram", 0, 9)] == [doubtful]
@@ -167,7 +169,7 @@ class StoreReadsKit(StoreContract):
             record = await hand.accept("tg:1", 1)
 
             assert hand.store.caps.durable == self.durable
-            assert hand.store.caps.shared == "process"
+            assert hand.store.caps.shared == self.shared
         if self.durable != "none":
             async with running(self.open(Home(home.folder))) as hand:
                 assert hand.inbox(record.id) == record

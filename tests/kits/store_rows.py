@@ -11,14 +11,17 @@ from shardline.actors.plain import Plain
 from shardline.storage.commands import (
     Claim,
     Commit,
+    ControlDone,
     Emit,
     EmitNumber,
     Fact,
     InboxMove,
+    InboxPurge,
     NewEvent,
     NewInbox,
     NewOutbox,
     OutboxMove,
+    OutboxPurge,
     Publish,
     StateWrite,
     Stored,
@@ -162,6 +165,8 @@ class Hand:
         emits: tuple[Emit, ...] = (),
         relayed: tuple[EmitNumber, ...] = (),
         facts: tuple[Fact, ...] = (),
+        purges: tuple[InboxPurge | OutboxPurge, ...] = (),
+        control: ControlDone | None = None,
     ) -> Commit:
         return Commit(
             shard=shard,
@@ -174,6 +179,8 @@ class Hand:
             emits=emits,
             relayed=relayed,
             facts=facts,
+            purges=purges,
+            control=control,
         )
 
     async def accept(
@@ -191,6 +198,22 @@ class Hand:
         new = self.new_outbox(key, name, started=started)
         await self.store.commit(self.commit(new.record.shard, new_outbox=(new,)))
         return self.outbox(new.record.id)
+
+    async def purge_message(self, record: InboxRecord) -> None:
+        """Let a claimed message die, and empty it."""
+        await self.move(kill_row(record))
+        dead = self.inbox(record.id)
+        purged = attrs.evolve(dead, status=InboxStatus.PURGED, errors=())
+        purge = InboxPurge(InboxMove(dead, purged, "purge"), with_text(_MESSAGE, ""))
+        await self.store.commit(self.commit(record.shard, purges=(purge,)))
+
+    async def purge_send(self, record: OutboxRecord) -> None:
+        """Let a started send die, and empty it."""
+        await self.move(fail_send(record, dead=True))
+        dead = self.outbox(record.id)
+        purged = attrs.evolve(dead, purged_at_us=AT_US, errors=())
+        purge = OutboxPurge(OutboxMove(dead, purged, "purge"), OutboundContent(text=""))
+        await self.store.commit(self.commit(record.shard, purges=(purge,)))
 
     async def move(self, move: InboxMove | OutboxMove) -> None:
         """Commit one transition alone."""

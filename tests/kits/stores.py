@@ -37,6 +37,7 @@ class StoreContract:
 
     durable: ClassVar[Literal["none", "process", "fsync"]]
     emits: ClassVar[Literal["atomic", "relayed"]]
+    shared: ClassVar[Literal["process", "host"]]
 
     def open(self, home: Home) -> Journal:
         raise NotImplementedError

@@ -19,6 +19,7 @@ from shardline.runtime.inbox_rules import (
     FoundAtStart,
     InboxEvent,
     Park,
+    Purge,
     Release,
     Requeue,
     event_word,
@@ -42,6 +43,7 @@ MODEL = {
     ("running", "blame"): "queued",
     ("dead", "requeue"): "queued",
     ("parked", "requeue"): "queued",
+    ("dead", "purge"): "purged",
 }
 POLICY = RetryPolicy(max_retries=3)
 NEW = InboxRecord(
@@ -69,6 +71,7 @@ _ANY_EVENT: list[InboxEvent] = [
     FoundAtStart(alone=True),
     Park(),
     Requeue(),
+    Purge(),
 ]
 
 
@@ -154,6 +157,11 @@ class InboxMachine(RuleBasedStateMachine):
     def requeue(self) -> None:
         self._apply(Requeue(), None)
         self.counts = Counts(claims=self.counts.claims, generation=self.counts.generation + 1)
+
+    @precondition(lambda self: self.row.status is InboxStatus.DEAD)
+    @rule()
+    def purge(self) -> None:
+        self._apply(Purge(), None)
 
     @precondition(lambda self: self.row.claim > 0)
     @rule(event=st.sampled_from(_TURN_ENDS), back=st.integers(1, 3))

@@ -19,6 +19,7 @@ from shardline.runtime.outbox_rules import (
     Failed,
     FoundAtStart,
     OutboxEvent,
+    Purge,
     ReconciledNotSent,
     ReconciledSent,
     Release,
@@ -65,7 +66,7 @@ class OutboxMachine(RuleBasedStateMachine):
         """The first row that is neither settled nor parked."""
         for row in sorted(self.rows, key=lambda row: row.seq):
             parked = row.state is OutboxState.UNCERTAIN and row.next_attempt_at_us is None
-            if row.state not in {OutboxState.SENT, OutboxState.DEAD} and not parked:
+            if row.state not in {OutboxState.SENT, OutboxState.DEAD, OutboxState.PURGED} and not parked:
                 return row
         return None
 
@@ -198,6 +199,17 @@ class OutboxMachine(RuleBasedStateMachine):
         after = self._apply(row, Requeue())
         assert after.seq == max(other.seq for other in self.rows)
 
+    @precondition(lambda self: self._in(OutboxState.DEAD))
+    @rule(data=st.data())
+    def purge(self, data: st.DataObject) -> None:
+        row = data.draw(st.sampled_from(self._in(OutboxState.DEAD)))
+        after = self._apply(row, Purge())
+        assert after.state is OutboxState.PURGED
+        for event in (Requeue(), Purge(), Start()):
+            with pytest.raises(BusError) as caught:
+                self._apply(after, event)
+            assert caught.value.code is Code.INVALID_TRANSITION
+
     @precondition(lambda self: self._in(OutboxState.READY, OutboxState.FAILED))
     @rule(data=st.data())
     def cancel(self, data: st.DataObject) -> None:
@@ -259,7 +271,7 @@ class OutboxMachine(RuleBasedStateMachine):
             assert row.attempts >= 0
             assert (row.sent_at_us is not None) == (row.state is OutboxState.SENT)
             assert (row.uncertain_since_us is not None) == (row.state is OutboxState.UNCERTAIN)
-            assert (row.dead_at_us is not None) == (row.state is OutboxState.DEAD)
+            assert (row.dead_at_us is not None) == (row.state in {OutboxState.DEAD, OutboxState.PURGED})
             if row.state in {OutboxState.FLYING, OutboxState.SENT, OutboxState.DEAD}:
                 assert row.next_attempt_at_us is None
 

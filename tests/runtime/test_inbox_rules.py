@@ -18,6 +18,7 @@ from shardline.runtime.inbox_rules import (
     FoundAtStart,
     InboxEvent,
     Park,
+    Purge,
     Release,
     Requeue,
     event_word,
@@ -58,6 +59,7 @@ ROWS = {
     InboxStatus.PARKED: attrs.evolve(BASE, status=InboxStatus.PARKED),
     InboxStatus.DONE: attrs.evolve(BASE, status=InboxStatus.DONE, done_at_us=95, started_at_us=90),
     InboxStatus.REFUSED: attrs.evolve(BASE, status=InboxStatus.REFUSED),
+    InboxStatus.PURGED: attrs.evolve(BASE, status=InboxStatus.PURGED, dead_at_us=95, errors=()),
 }
 EVENTS: dict[str, InboxEvent] = {
     "claim": Claim(9),
@@ -71,6 +73,7 @@ EVENTS: dict[str, InboxEvent] = {
     "blame": FoundAtStart(alone=True),
     "park": Park(),
     "requeue": Requeue(),
+    "purge": Purge(),
 }
 
 
@@ -122,6 +125,7 @@ EXPECTED: dict[tuple[InboxStatus, str], InboxRecord] = {
     (InboxStatus.RUNNING, "blame"): attrs.evolve(_RUN, status=InboxStatus.QUEUED, crashes=4, blames=2),
     (InboxStatus.DEAD, "requeue"): _REQUEUED,
     (InboxStatus.PARKED, "requeue"): _REQUEUED,
+    (InboxStatus.DEAD, "purge"): attrs.evolve(ROWS[InboxStatus.DEAD], status=InboxStatus.PURGED, errors=()),
 }
 PAIRS = list(itertools.product(InboxStatus, EVENTS))
 

@@ -17,6 +17,7 @@ from shardline.runtime.outbox_rules import (
     FoundAtStart,
     Identity,
     OutboxEvent,
+    Purge,
     ReconciledNotSent,
     ReconciledSent,
     Release,
@@ -60,6 +61,7 @@ BASE = OutboxRecord(
 )
 READY, FLYING, FAILED = OutboxState.READY, OutboxState.FLYING, OutboxState.FAILED
 UNCERTAIN, DEAD, SENT = OutboxState.UNCERTAIN, OutboxState.DEAD, OutboxState.SENT
+PURGED = OutboxState.PURGED
 ROWS = {
     READY: BASE,
     FLYING: attrs.evolve(BASE, in_flight=True),
@@ -67,6 +69,7 @@ ROWS = {
     UNCERTAIN: attrs.evolve(BASE, uncertain_since_us=95, next_attempt_at_us=NOW_US, wait_us=500),
     DEAD: attrs.evolve(BASE, status=OutboxStatus.FAILED, dead_at_us=95),
     SENT: attrs.evolve(BASE, status=OutboxStatus.SENT, sent_at_us=95, accepted=True),
+    PURGED: attrs.evolve(BASE, status=OutboxStatus.FAILED, dead_at_us=95, purged_at_us=97, errors=()),
 }
 EVENTS: dict[str, OutboxEvent] = {
     "start": Start(),
@@ -89,6 +92,7 @@ EVENTS: dict[str, OutboxEvent] = {
     "cancel": Cancel("DELIVERY_PERMANENT", "not wanted"),
     "unhold": Unhold(),
     "requeue": Requeue(),
+    "purge": Purge(),
 }
 
 
@@ -138,6 +142,7 @@ EXPECTED: dict[tuple[OutboxState, str], OutboxRecord] = {
     ),
     (UNCERTAIN, "drop"): attrs.evolve(_DEAD, errors=_more("DELIVERY_UNCERTAIN", "dropped by policy")),
     (DEAD, "requeue"): attrs.evolve(_NOW, generation=2, attempts=0, errors=()),
+    (DEAD, "purge"): attrs.evolve(ROWS[DEAD], purged_at_us=NOW_US, updated_at_us=NOW_US, errors=()),
 }
 STATES_AFTER = {
     "start": FLYING,
@@ -160,6 +165,7 @@ STATES_AFTER = {
     "cancel": DEAD,
     "unhold": READY,
     "requeue": READY,
+    "purge": PURGED,
 }
 
 

@@ -13,6 +13,7 @@ from tests.kits.stores import Home
 
 class TestThread(StoreKit):
     durable = "fsync"
+    shared = "host"
     emits = "atomic"
 
     def open(self, home: Home) -> Journal:
@@ -22,6 +23,7 @@ class TestThread(StoreKit):
 @pytest.mark.usefixtures("autojump_clock")
 class TestInline(StoreKit):
     durable = "process"
+    shared = "host"
     emits = "relayed"
 
     def open(self, home: Home) -> Journal:
@@ -31,6 +33,7 @@ class TestInline(StoreKit):
 @pytest.mark.usefixtures("autojump_clock")
 class TestMemory(StoreKit):
     durable = "none"
+    shared = "process"
     emits = "atomic"
 
     def open(self, home: Home) -> Journal:
@@ -40,6 +43,7 @@ class TestMemory(StoreKit):
 @pytest.mark.usefixtures("autojump_clock")
 class TestMemoryRelayed(StoreKit):
     durable = "none"
+    shared = "process"
     emits = "relayed"
 
     def open(self, home: Home) -> Journal:

@@ -24,8 +24,13 @@ from tests.kits.stores import running
 from tests.kits.words import refused
 
 ROOT = Path(__file__).parents[3]
-WIDEN = Migration(2, "CREATE TABLE extra (id INTEGER PRIMARY KEY) STRICT; INSERT INTO extra VALUES (7);")
-BROKEN = Migration(2, "CREATE TABLE extra (id INTEGER PRIMARY KEY) STRICT; INSERT INTO missing VALUES (7);")
+NEWEST = load_migrations()[-1].number
+WIDEN = Migration(
+    NEWEST + 1, "CREATE TABLE extra (id INTEGER PRIMARY KEY) STRICT; INSERT INTO extra VALUES (7);"
+)
+BROKEN = Migration(
+    NEWEST + 1, "CREATE TABLE extra (id INTEGER PRIMARY KEY) STRICT; INSERT INTO missing VALUES (7);"
+)
 
 
 async def make_store(path: Path) -> None:
@@ -145,10 +150,10 @@ async def test_older_file_is_copied_then_migrated(tmp_path: Path) -> None:
     opened.lock.release()
 
     (copy,) = backups(tmp_path)
-    assert opened.info.schema == 2
+    assert opened.info.schema == WIDEN.number
     assert read(path, "SELECT id FROM extra") == [(7,)]
-    assert read(path, "SELECT schema FROM store_meta") == [(2,)]
-    assert read(copy, "SELECT schema FROM store_meta") == [(1,)]
+    assert read(path, "SELECT schema FROM store_meta") == [(WIDEN.number,)]
+    assert read(copy, "SELECT schema FROM store_meta") == [(NEWEST,)]
     assert read(copy, "SELECT count(*) FROM inbox") == [(30,)]
     assert copy.stat().st_mode & 0o777 == 0o600
     with refused(Code.SCHEMA_TOO_NEW):
@@ -162,7 +167,7 @@ async def test_migration_that_fails_changes_nothing(tmp_path: Path) -> None:
         with refused(Code.STORE_IO, "no such table"):
             open_file(path, Settings(), SystemClock().wall_us(), (*load_migrations(), BROKEN))
     async with running(open_sqlite(path)) as hand:
-        assert hand.store.info.schema == 1
+        assert hand.store.info.schema == NEWEST
         assert hand.store.info.instance == 2
     assert len(check_store(path)) == 30
 
