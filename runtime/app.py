@@ -27,6 +27,7 @@ from .activity import Activity
 from .alarms import Alarms
 from .build import Tree, build_tree, check_adapters
 from .channel import Adapter
+from .control.hands import LiveHands
 from .defaults import GRACE_S, MAX_INFLIGHT, SHARD_COUNT
 from .emits import new_event, publish_row
 from .gate import Gate
@@ -70,7 +71,7 @@ class Runtime:
         self._hurry = trio.Event()
         self._is_over = False
         self._tree_scope = trio.CancelScope()
-        self.dead_letters = DeadLetters(services)
+        self.dead_letters = DeadLetters(services, LiveHands(services, self.publish_validated))
         self.messages = Messages(services)
         self.outbox = OutboxDesk(services)
         self.has_cancelled_work = False

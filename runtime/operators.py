@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import builtins
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from ..actors.errors import BusError, Code
 from ..storage.records import InboxStatus, OutboxState, StoredInbox, StoredOutbox
+from .control.execute import purge_dead
 from .outbox_rules import Cancel, OutboxEvent, Requeue, ResolveDead, ResolveResend, ResolveSent
 from .shard_messages import MoveSend
 from .shard_messages import Requeue as RequeueMessage
 
 if TYPE_CHECKING:
+    from .control.hands import StoreHands
     from .services import Services
 
 _TIMEOUT_S = 30.0
+_PAGE_ROWS = 500
 Decision = Literal["sent", "resend", "dead"]
 _DECISIONS: dict[str, OutboxEvent] = {"sent": ResolveSent(), "resend": ResolveResend(), "dead": ResolveDead()}
 
@@ -24,10 +28,12 @@ class DeadLetters:
 
     Args:
         services: The runtime's parts.
+        hands: What purges.
     """
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, hands: StoreHands) -> None:
         self._services = services
+        self._hands = hands
 
     def list(self, *, key: str | None = None, offset: int = 0, limit: int = 100) -> list[StoredInbox]:
         """Dead messages, the newest first.
@@ -60,6 +66,53 @@ class DeadLetters:
         """
         shard = self._services.shards[self.show(row_id).record.shard]
         await shard.ref.ask(partial(RequeueMessage, row_id), timeout_s=_TIMEOUT_S)
+
+    async def requeue_where(
+        self,
+        *,
+        key: str | None = None,
+        topic: str | None = None,
+        channel: str | None = None,
+        code: str | None = None,
+        own_code: str | None = None,
+        limit: int = 100,
+    ) -> int:
+        """Send dead messages through again, the newest first: those that fit every field given.
+
+        Args:
+            key, topic, channel: Of the message.
+            code, own_code: Of its newest error.
+            limit: At most this many.
+        Returns:
+            How many; one that somebody else was quicker with is not counted.
+        """
+        wanted = {"topic": topic, "channel": channel, "code": code, "own_code": own_code}
+        given = {name: value for name, value in wanted.items() if value is not None}
+        chosen: builtins.list[int] = []
+        offset = 0
+        while len(chosen) < limit and (page := self.list(key=key, offset=offset, limit=_PAGE_ROWS)):
+            offset += len(page)
+            chosen += [stored.record.id for stored in page if given.items() <= _fields_of(stored).items()]
+        done = 0
+        for row_id in chosen[:limit]:
+            try:
+                await self.requeue(row_id)
+            except BusError as error:
+                if error.code is not Code.INVALID_TRANSITION:
+                    raise
+            else:
+                done += 1
+        return done
+
+    async def purge(self, older_than_us: int) -> int:
+        """Empty dead messages and sends: what they said goes, their keys and history stay.
+
+        Args:
+            older_than_us: All that died at this time or before, microseconds since 1970 UTC.
+        Returns:
+            How many.
+        """
+        return sum((await purge_dead(self._hands, older_than_us)).values())
 
 
 class Messages:
@@ -144,3 +197,14 @@ class OutboxDesk:
             raise BusError(Code.NOT_FOUND, "no such send", row_id=row_id)
         shard = self._services.shards[stored.record.shard]
         await shard.ref.ask(partial(MoveSend, row_id, event), timeout_s=_TIMEOUT_S)
+
+
+def _fields_of(stored: StoredInbox) -> dict[str, str | None]:
+    record = stored.record
+    last = record.errors[-1] if record.errors else None
+    return {
+        "topic": record.topic,
+        "channel": record.channel,
+        "code": None if last is None else last.code,
+        "own_code": None if last is None else last.own_code,
+    }

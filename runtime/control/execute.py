@@ -99,7 +99,8 @@ async def _carry_out(verb: Verb, control: StoredControl, hands: StoreHands) -> C
         case Requeue():
             return _success(control.id, await _requeue_all(verb, control, hands))
         case Purge():
-            return _success(control.id, await _purge(verb, hands))
+            counts = await purge_dead(hands, verb.older_than_us)
+            return _success(control.id, {"purged": sum(counts.values()), **counts})
         case Resolve():
             values: dict[str, Plain] = {"row": str(verb.row), "decision": verb.decision}
             await hands.move_send(verb.row.id, _DECISIONS[verb.decision], _success(control.id, values))
@@ -146,13 +147,18 @@ def _died_since(row: RowRef, at_us: int, hands: StoreHands) -> bool:
     return send.state is OutboxState.DEAD and (send.dead_at_us or 0) > at_us
 
 
-async def _purge(verb: Purge, hands: StoreHands) -> dict[str, Plain]:
+async def purge_dead(hands: StoreHands, until_us: int) -> dict[str, int]:
+    """Empty all that died at that time or before, a page a commit.
+
+    Returns:
+        How many `messages` and `sends`.
+    """
     counts = {"messages": 0, "sends": 0}
     while True:
-        messages = hands.reader.dead_messages(verb.older_than_us, _PAGE_ROWS)
-        sends = [] if messages else hands.reader.dead_sends(verb.older_than_us, _PAGE_ROWS)
+        messages = hands.reader.dead_messages(until_us, _PAGE_ROWS)
+        sends = [] if messages else hands.reader.dead_sends(until_us, _PAGE_ROWS)
         if not messages and not sends:
-            return {"purged": sum(counts.values()), **counts}
+            return counts
         try:
             await hands.purge(messages, sends)
         except BusError as error:
