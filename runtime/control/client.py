@@ -60,11 +60,12 @@ def send_control(
     with ControlBox(Path(store)) as box:
         control = box.leave(asked)
         while control.status is ControlStatus.WAITING:
-            if not _work_off(box):
-                if time.monotonic() >= due_s:
-                    break
-                time.sleep(_POLL_S)
+            _work_off(box)
             control = box.read(control.id)
+            if control.status is not ControlStatus.WAITING or time.monotonic() >= due_s:
+                break
+            # Somebody else is the owner, or the store cannot take it now.
+            time.sleep(_POLL_S)
     return result_of(control)
 
 
@@ -78,15 +79,13 @@ def find_control(store: str | Path, control_id: str) -> ControlResult:
         return result_of(box.read(control_id))
 
 
-def _work_off(box: ControlBox) -> bool:
-    """Become the owner and carry out all that waits; False if somebody else is the owner."""
+def _work_off(box: ControlBox) -> None:
+    """Become the owner and carry out all that waits; nothing if somebody else is the owner."""
     try:
         trio.run(_own_and_work_off, box)
     except BusError as error:
-        if error.code is Code.STORE_LOCKED:
-            return False
-        raise
-    return True
+        if error.code is not Code.STORE_LOCKED:
+            raise
 
 
 async def _own_and_work_off(box: ControlBox) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from ...actors.codec import pack_plain
+from ...actors.errors import BusError, Code
 from ...actors.plain import Plain
 from ...storage.commands import Commit, Fact
 from ..defaults import PULSE_S
@@ -43,11 +44,16 @@ class PulseActor:
         services = self._services
         now_us = services.clock.wall_us()
         fact = Fact(NAMESPACE, KEY, pack_plain(self._status(now_us), limit_bytes=_FACT_BYTES, what="status"))
-        # Any shard's lease will do; one that restarts meanwhile is tried again with the next pulse.
+        # Any shard's lease will do.
         shard = services.shards[0]
-        await services.store.commit(
-            Commit(shard=shard.number, epoch=shard.epoch, at_us=now_us, facts=(fact,))
-        )
+        try:
+            await services.store.commit(
+                Commit(shard=shard.number, epoch=shard.epoch, at_us=now_us, facts=(fact,))
+            )
+        except BusError as error:
+            # The shard restarts: the next note will have its new lease.
+            if error.code is not Code.FENCED:
+                raise
 
     def _status(self, now_us: int) -> dict[str, Plain]:
         services = self._services
