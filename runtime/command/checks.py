@@ -165,12 +165,14 @@ def check_content(look: Look, *, is_full: bool) -> Iterator[Finding]:
 def check_decisions(uncertain: int, dead: int) -> Iterator[Finding]:
     """What waits for a person."""
     if uncertain:
-        action = "`shardline outbox list state=uncertain`, look into the chats, then resolve them."
+        action = (
+            "`shardline outbox list state=uncertain`, look into the chats, then `shardline outbox resolve`."
+        )
         yield Finding("uncertain", Outcome.WARN, f"{uncertain:,} sends", action)
     else:
         yield Finding("uncertain", Outcome.OK, "none")
     if dead:
-        action = "`shardline dlq list`, mend the cause, then requeue."
+        action = "`shardline dlq list`, mend the cause, then `shardline dlq requeue` or `purge`."
         yield Finding("dead", Outcome.WARN, f"{dead:,} messages and sends", action)
     else:
         yield Finding("dead", Outcome.OK, "none")

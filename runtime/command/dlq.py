@@ -20,6 +20,7 @@ from .options import (
     store_option,
 )
 from .output import age, reason, record_of, show_json, show_table
+from .requeue import purge, requeue
 from .screen import notice
 
 
@@ -71,6 +72,10 @@ def show(row: str, store: Path, history: bool, as_json: bool) -> None:
         show_message(store, found, with_history=history, as_json=as_json)
     else:
         show_sends(store, str(found), with_history=history, as_json=as_json)
+
+
+command.add_command(requeue)
+command.add_command(purge)
 
 
 def _why(line: DeadLine) -> str:

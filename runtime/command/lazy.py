@@ -13,11 +13,13 @@ from .problem import Problem
 
 _PLACES = {
     "completion": "completion",
+    "control": "control",
     "dlq": "dlq",
     "doctor": "doctor",
     "inbox": "inbox",
     "migrate": "migrate",
     "outbox": "outbox",
+    "publish": "publish",
     "run": "runner",
     "status": "status",
 }

@@ -21,6 +21,7 @@ from .options import (
 )
 from .output import age, reason, record_of, show_json, show_table
 from .screen import notice
+from .settle import cancel, resolve
 
 
 @click.group("outbox")
@@ -73,6 +74,10 @@ def show(row: str, store: Path, history: bool, as_json: bool) -> None:
     KEY is its id (out-7), or its idempotency key; that may be shared by one send a channel and part.
     """
     show_sends(store, row, with_history=history, as_json=as_json)
+
+
+command.add_command(resolve)
+command.add_command(cancel)
 
 
 def _what(line: SendLine) -> str | None:

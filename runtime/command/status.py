@@ -172,10 +172,11 @@ def _show_tasks(found: Overview) -> None:
     if uncertain is not None:
         count = found.outbox[OutboxState.UNCERTAIN]
         echo_lines(
-            f"  {count:,} uncertain: `shardline outbox show {uncertain.id}`, look into the chat, then resolve it"
+            f"  {count:,} uncertain: look into the chat, then"
+            f" `shardline outbox resolve {uncertain.id} --sent|--resend|--dead`"
         )
     if dead:
-        echo_lines(f"  {dead:,} dead: `shardline dlq list`, mend the cause, then requeue")
+        echo_lines(f"  {dead:,} dead: `shardline dlq list`, then `shardline dlq requeue ID` or `dlq purge`")
 
 
 def owner_line(found: Overview, now: int) -> str:

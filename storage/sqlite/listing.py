@@ -11,10 +11,10 @@ import attrs
 import msgpack
 
 from ...actors.codec import CODEC_VERSION
-from ..records import InboxStatus, OutboxState
+from ..records import ControlStatus, InboxStatus, OutboxState, StoredControl
 from .filters import Filters, Kind, Where, inbox_where, outbox_where
 from .look import Look
-from .reader import DEAD_OUTBOX
+from .reader import CONTROL_COLUMNS, DEAD_OUTBOX, read_control
 from .rows import CONTENT_CODEC, Row
 
 MAX_PREVIEW: Final = 200
@@ -247,3 +247,18 @@ _Body = dict[str, dict[str, str]]
 
 def _preview(text: str) -> str:
     return text if len(text) <= MAX_PREVIEW else f"{text[:MAX_PREVIEW]}…"
+
+
+def controls(look: Look, status: ControlStatus | None, *, limit: int, offset: int) -> list[StoredControl]:
+    """Control records, the newest first.
+
+    Args:
+        status: Only these.
+    """
+    where = "" if status is None else f" WHERE status = '{status}'"
+    statement = f"SELECT {CONTROL_COLUMNS} FROM control{where} ORDER BY n DESC LIMIT ? OFFSET ?"
+    return look.read(
+        lambda db: [
+            read_control(row) for row in cast("list[Row]", db.execute(statement, (limit, offset)).fetchall())
+        ]
+    )

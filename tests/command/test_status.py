@@ -67,7 +67,10 @@ def test_it_names_the_oldest_that_waits(store: Path) -> None:
 def test_it_tells_what_to_do_about_what_waits_for_a_person(store: Path) -> None:
     said = operate("status", "--store", store).stdout
 
-    assert "1 uncertain: `shardline outbox show out-1`, look into the chat, then resolve it" in said
+    assert (
+        "1 uncertain: look into the chat, then `shardline outbox resolve out-1 --sent|--resend|--dead`"
+        in said
+    )
     assert "3 dead: `shardline dlq list`" in said
     assert max(map(len, said.splitlines())) <= 110
 
