@@ -70,7 +70,7 @@ def is_hopeless(error: Exception, edges: Iterable[EdgeActor]) -> bool:
 
     Its own supervisor has tried again by then; to start all channels anew would not help it.
     """
-    return any(edge.failure is error and not edge.has_started for edge in edges)
+    return any(not edge.has_started and _is_same(edge.failure, error) for edge in edges)
 
 
 def is_late(error: Exception, edges: Iterable[EdgeActor]) -> bool:
@@ -99,7 +99,7 @@ def failure_of(error: BaseException, edges: Iterable[EdgeActor]) -> BusError | N
         it came from elsewhere.
     """
     for edge in edges:
-        if edge.failure is error:
+        if _is_same(edge.failure, error):
             name, what = edge.adapter.name, "failed" if edge.has_started else "cannot start"
             code = error.code if isinstance(error, BusError) else Code.ADAPTER_FAILED
             failure = BusError(
@@ -118,6 +118,12 @@ def is_mistake(error: BusError) -> bool:
     return error.code is Code.ADAPTER_FAILED and any(
         isinstance(leaf, _MISTAKES) for leaf in _leaves(error.__cause__)
     )
+
+
+def _is_same(failure: Exception | None, error: BaseException) -> bool:
+    """Whether this is that failure; a group may have been taken apart and put together again on its way."""
+    found = _leaves(failure)
+    return bool(found) and list(map(id, found)) == list(map(id, _leaves(error)))
 
 
 def _told(error: BaseException) -> str:
