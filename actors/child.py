@@ -16,30 +16,16 @@ from typing import Protocol, cast
 import attrs
 import trio
 
+from .errors import Code, error_code_of
 from .restart import Restart
 
-__all__ = ["Child", "ChildSpec", "ChildState", "ChildStatistics", "Start", "crash_site"]
+__all__ = ["Child", "ChildSpec", "ChildState", "ChildStatistics", "Queue", "Start", "crash_in", "crash_site"]
 
 
 class Start(Protocol):
     """What a child runs: trio's form of a task that tells when it has started."""
 
     def __call__(self, *, task_status: trio.TaskStatus[None]) -> Awaitable[None]: ...
-
-
-@attrs.frozen
-class ChildSpec:
-    """The declaration of a child.
-
-    `name` is unique among its siblings. `start` runs the whole life and calls `task_status.started()` when others may
-    rely on it; it may be called again after it has ended. `escalates`: a crash is not answered with a restart, it
-    ends the supervisor at once.
-    """
-
-    name: str
-    start: Start
-    restart: Restart = attrs.field(default=Restart.PERMANENT, kw_only=True)
-    escalates: bool = attrs.field(default=False, kw_only=True)
 
 
 class ChildState(enum.Enum):
@@ -54,12 +40,67 @@ class ChildState(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class ChildStatistics:
-    """A look at a child: `restarts` and `crashes` are counts since the supervisor was made."""
+    """A look at a child.
+
+    Attributes:
+        restarts, crashes: Counts since the supervisor was made.
+        last_error_type, last_error_code: Of its last crash; None before one, or where the exception has no code.
+        mailbox_messages, mailbox_capacity: What waits in front of it, and the most that can; None without a mailbox.
+        children: Shape (n,); what it supervises itself, in start order.
+    """
 
     name: str
     state: ChildState
     restarts: int
     crashes: int
+    last_error_type: str | None = None
+    last_error_code: Code | None = None
+    mailbox_messages: int | None = None
+    mailbox_capacity: int | None = None
+    children: "tuple[ChildStatistics, ...]" = ()
+
+
+class Queue(Protocol):
+    """What waits in front of a child, for a look at it: a mailbox."""
+
+    def __len__(self) -> int: ...
+    @property
+    def capacity(self) -> int: ...
+
+
+@attrs.frozen
+class ChildSpec:
+    """The declaration of a child.
+
+    Attributes:
+        name: Unique among its siblings.
+        start: Runs the whole life and calls `task_status.started()` when others may rely on it; it may be called
+            again after it has ended.
+        restart: When it runs again.
+        escalates: Which crashes are not answered with a restart, but end the supervisor at once: all, or those that
+            a function picks.
+        is_excused: Picks the crashes that are nobody's fault: they spend no budget and wait for the longest back-off.
+        mailbox: For statistics.
+        children: For statistics: what it supervises itself.
+    """
+
+    name: str
+    start: Start
+    restart: Restart = attrs.field(default=Restart.PERMANENT, kw_only=True)
+    escalates: bool | Callable[[Exception], bool] = attrs.field(default=False, kw_only=True)
+    is_excused: Callable[[Exception], bool] | None = attrs.field(default=None, kw_only=True)
+    mailbox: Queue | None = attrs.field(default=None, kw_only=True)
+    children: Callable[[], tuple[ChildStatistics, ...]] | None = attrs.field(default=None, kw_only=True)
+
+    def ends_all(self, error: Exception | None) -> bool:
+        """Whether this end is not to be answered with a restart; None is an end without an exception."""
+        if isinstance(self.escalates, bool):
+            return self.escalates
+        return error is not None and self.escalates(error)
+
+    def excuses(self, error: Exception | None) -> bool:
+        """Whether this end spends no budget."""
+        return error is not None and self.is_excused is not None and self.is_excused(error)
 
 
 class _Life:
@@ -93,6 +134,7 @@ class Child:
         self.state = ChildState.WAITING
         self.crashes = 0
         self._restarts = 0
+        self._last_error: tuple[str, Code | None] = ("", None)
         self._life: _Life | None = None
 
     @property
@@ -117,9 +159,24 @@ class Child:
 
     def statistics(self) -> ChildStatistics:
         """Take a look."""
+        mailbox, children = self.spec.mailbox, self.spec.children
+        error_type, error_code = self._last_error
         return ChildStatistics(
-            name=self.name, state=self.state, restarts=self._restarts, crashes=self.crashes
+            name=self.name,
+            state=self.state,
+            restarts=self._restarts,
+            crashes=self.crashes,
+            last_error_type=error_type or None,
+            last_error_code=error_code,
+            mailbox_messages=None if mailbox is None else len(mailbox),
+            mailbox_capacity=None if mailbox is None else mailbox.capacity,
+            children=() if children is None else children(),
         )
+
+    def note_crash(self, error: Exception) -> None:
+        """Count a crash; of the exception only its names are kept, for it holds the frames it passed."""
+        self.crashes += 1
+        self._last_error = (type(error).__name__, error_code_of(error))
 
     async def launch(
         self, nursery: trio.Nursery, on_end: Callable[["Child", ChildState, Exception | None], None]
@@ -167,11 +224,11 @@ class Child:
             if self.state is ChildState.STARTING:
                 error = RuntimeError(f"{self.name} ended without task_status.started()")
         except Exception as exc:
-            error = _crash_in(exc)
+            error = crash_in(exc)
         except BaseException as exc:
             # A foreign Cancelled or a KeyboardInterrupt goes on, with all its company; nothing restarts beside it.
             self.mark_stopping()
-            error = _crash_in(exc)
+            error = crash_in(exc)
             raise
         finally:
             was = self.state
@@ -190,7 +247,7 @@ def _leaves(exc: BaseException) -> Iterator[BaseException]:
         yield exc
 
 
-def _crash_in(exc: BaseException) -> Exception | None:
+def crash_in(exc: BaseException) -> Exception | None:
     """What counts as the crash: the one ordinary exception inside, however deep, else all of them as a group."""
     errors = [leaf for leaf in _leaves(exc) if isinstance(leaf, Exception)]
     if len(errors) == 1:

@@ -26,6 +26,7 @@ class Permanence(StrEnum):
 class Code(StrEnum):
     """Every code that shardline raises or stores; the value equals the name."""
 
+    ADAPTER_FAILED = "ADAPTER_FAILED"
     BAD_TOKEN = "BAD_TOKEN"  # noqa: S105 (a code, no password)
     BUS_CLOSED = "BUS_CLOSED"
     CIRCUIT_OPEN = "CIRCUIT_OPEN"
@@ -99,6 +100,12 @@ _T = Permanence.TRANSIENT
 _U = Permanence.UNCERTAIN
 
 REGISTRY: tuple[CodeEntry, ...] = (
+    CodeEntry(
+        Code.ADAPTER_FAILED,
+        _T,
+        "A channel's adapter could not start, or failed again and again.",
+        "Read the error that the text names; start again once its cause is gone.",
+    ),
     CodeEntry(
         Code.BAD_TOKEN,
         _T,

@@ -5,7 +5,7 @@ Children tell their end by a synchronous call, and what follows is decided there
 group in order. A crash inside the group of a wave under way replaces that wave by one that covers both.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 import trio
@@ -33,7 +33,7 @@ class _Wave:
 
 
 class Supervisor:
-    """Runs children and decides what their end means. It can itself be a child: `ChildSpec(name, supervisor.run)`.
+    """Runs children and decides what their end means. It can itself be a child: `as_child`.
 
     Args:
         name: For logs.
@@ -42,6 +42,8 @@ class Supervisor:
         budget: What is more escalates; counted over all children, one for each crash, whatever it takes along.
         backoff: The delay before a restart, by the number of restarts in the budget's period.
         log: Gets `actor.crashed`, `actor.restarted` and `actor.escalated`.
+        crashed: Called for each crash of a child that is no supervisor: how a crash is counted once, however far it
+            escalates.
     Raises:
         ValueError: Two children of one name.
     """
@@ -55,12 +57,14 @@ class Supervisor:
         budget: RestartBudget = RestartBudget(),
         backoff: Backoff = Backoff(),
         log: FilteringBoundLogger,
+        crashed: Callable[[], None] | None = None,
     ) -> None:
         self._name = name
         self._strategy = strategy
         self._budget = budget
         self._backoff = backoff
         self._log = log
+        self._crashed = crashed
         self._children: dict[str, Child] = {}
         for spec in children:
             self._enter(Child(spec, is_added=False))
@@ -87,6 +91,10 @@ class Supervisor:
         """
         return tuple(child.statistics() for child in self._children.values())
 
+    def as_child(self, *, escalates: bool | Callable[[Exception], bool] = False) -> ChildSpec:
+        """Declare it as a permanent child of another supervisor; for `escalates` see `ChildSpec`."""
+        return ChildSpec(self._name, self.run, escalates=escalates, children=self.statistics)
+
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run the children until cancelled, or until a crash escalates. May be called again after it has ended.
 
@@ -102,6 +110,7 @@ class Supervisor:
         if self._nursery is not None:
             raise RuntimeError(f"supervisor {self._name!r} runs already")
         self._restarts_s = ()
+        self._escalated = None
         self._over = trio.Event()
         self._task_status = task_status
         self._unstarted = set(self._children.values())
@@ -205,21 +214,26 @@ class Supervisor:
         if was is ChildState.STOPPING or self._over.is_set():
             if child.is_temporary:
                 self._end_for_good(child)
-        elif spec.escalates and (runs_on or error is not None):
+        elif (runs_on or error is not None) and spec.ends_all(error):
             self._escalate(child, error)
         elif not runs_on:
             self._end_for_good(child)
+        elif spec.excuses(error):
+            self._restart(child, delay_s=self._backoff.max_s)
         else:
             spent_s = spend(self._restarts_s, trio.current_time(), self._budget)
             if spent_s is None:
                 self._escalate(child, error)
                 return
             self._restarts_s = spent_s
-            names = affected(self._strategy, list(self._children), child.name)
-            group = [self._children[name] for name in names]
-            # Siblings that have ended for good stay so.
-            again = [one for one in group if one is child or one.state is not ChildState.ENDED]
-            self._plan(again, delay_s=self._backoff.delay_s(len(spent_s) - 1))
+            self._restart(child, delay_s=self._backoff.delay_s(len(spent_s) - 1))
+
+    def _restart(self, child: Child, *, delay_s: float) -> None:
+        names = affected(self._strategy, list(self._children), child.name)
+        group = [self._children[name] for name in names]
+        # Siblings that have ended for good stay so.
+        again = [one for one in group if one is child or one.state is not ChildState.ENDED]
+        self._plan(again, delay_s=delay_s)
 
     def _end_for_good(self, child: Child) -> None:
         if child.is_added and self._children.get(child.name) is child:
@@ -262,7 +276,9 @@ class Supervisor:
             self._task_status.started()
 
     def _note_crash(self, child: Child, was: ChildState, error: Exception) -> None:
-        child.crashes += 1
+        child.note_crash(error)
+        if self._crashed is not None and child.spec.children is None:
+            self._crashed()
         self._log.error(
             "actor.crashed",
             supervisor=self._name,

@@ -7,19 +7,20 @@ import signal
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal
 
 import attrs
 import structlog
 import trio
 
+from ..actors.child import ChildStatistics
 from ..actors.clock import Clock, SystemClock
 from ..actors.errors import BusError, Code
 from ..actors.event import Event
 from ..actors.failpoints import NO_FAILPOINTS, FailPoints
 from ..actors.keys import prefix_of, shard_of
 from ..actors.message import BusMessage, Direction, validate_message
-from ..storage.commands import Duplicate, NewOutbox, Publish, Stored
+from ..storage.commands import NewOutbox, Publish
 from ..storage.port import Store, StoreInfo
 from ..storage.records import InboxStatus, OutboundContent, OutboxRecord, OutboxState
 from ..storage.sqlite import open_sqlite
@@ -31,8 +32,9 @@ from .control.hands import LiveHands
 from .defaults import GRACE_S, MAX_INFLIGHT, SHARD_COUNT
 from .emits import new_event, publish_row
 from .gate import Gate
+from .life import Begun, ending_of
 from .operators import DeadLetters, Messages, OutboxDesk
-from .receipt import Receipt
+from .receipt import Receipt, receipt_of
 from .retry import RetryPolicy
 from .services import Services
 from .tokens import Tokens
@@ -49,6 +51,7 @@ class Status:
         run: Counters of this run, by name.
         tokens_free: Tokens the edges may still take.
         running_turns, running_sends: Under way now.
+        actors: The actor tree: what the root supervises, in start order.
     """
 
     inbox: Mapping[InboxStatus, int]
@@ -58,6 +61,7 @@ class Status:
     tokens_free: int
     running_turns: int
     running_sends: int
+    actors: tuple[ChildStatistics, ...]
 
 
 class Runtime:
@@ -70,7 +74,11 @@ class Runtime:
         self._stop_asked = trio.Event()
         self._hurry = trio.Event()
         self._is_over = False
-        self._tree_scope = trio.CancelScope()
+        # Shielded: a block that is cancelled, even while it opens, ends the tree in good order, not all at once.
+        self._tree_scope = trio.CancelScope(shield=True)
+        self._signals_scope = trio.CancelScope(shield=True)
+        self._takes_signals = False
+        self._may_begin = trio.Event()
         self.dead_letters = DeadLetters(services, LiveHands(services, self.publish_validated))
         self.messages = Messages(services)
         self.outbox = OutboxDesk(services)
@@ -93,6 +101,7 @@ class Runtime:
         clock: Clock | None = None,
         seed: int | None = None,
         failpoints: FailPoints = NO_FAILPOINTS,
+        signals: AsyncIterator[int] | None = None,
     ) -> AsyncGenerator[Runtime]:
         """Open a store and run its actors until the block ends; then stop in good order.
 
@@ -110,9 +119,12 @@ class Runtime:
             clock: Where all time comes from.
             seed: Of the jitter.
             failpoints: For crash tests.
+            signals: Of `trio.open_signal_receiver`: each is a `request_stop`, also while this opens (the block then
+                begins at once, with `serve` returning) and while it stops.
         Raises:
             BusError: STORE_LOCKED, STORE_CORRUPT, STORE_MISMATCH, SCHEMA_TOO_NEW, NO_SUBSCRIBER and the like at
-                opening; STORE_IO or what an actor escalated while it runs, never wrapped in a group.
+                opening; ADAPTER_FAILED or the adapter's own code, with its name, if an adapter cannot start or fails
+                too often; STORE_IO or what an actor escalated while it runs, never wrapped in a group.
         """
         frozen = topology.freeze()
         check_adapters(frozen, adapters, park_unhandled=unhandled == "park")
@@ -156,13 +168,17 @@ class Runtime:
         runtime = Runtime(services, tree, grace_s=grace_s)
         try:
             async with trio.open_nursery() as nursery:
-                await nursery.start(runtime._run_tree)
+                nursery.start_soon(runtime._run_tree)
+                if signals is not None:
+                    runtime._takes_signals = True
+                    nursery.start_soon(runtime._take_signals, signals)
                 try:
+                    await runtime._may_begin.wait()
                     yield runtime
                 finally:
                     await runtime._stop()
         except BaseExceptionGroup as group:
-            raise _unwrapped(group) from None
+            raise ending_of(group, tree.edges)  # noqa: B904 (its cause is set already)
         finally:
             # Cancelled so early that the journal never ran, nobody else gives the file back.
             opened.close()
@@ -208,14 +224,19 @@ class Runtime:
         if self._stop_asked.is_set():
             self._hurry.set()
         self._stop_asked.set()
+        self._may_begin.set()
 
     async def serve(self, *, signals: bool = False) -> None:
         """Run until a stop is asked for.
 
         Args:
             signals: Take SIGINT and SIGTERM as that: the first stops in good order, a second one at once. Only in the
-                main thread.
+                main thread. With the `signals` of `open` it is so without.
         """
+        if self._takes_signals:
+            await self._stop_asked.wait()
+            await self._drain()
+            return
         if not signals:
             await self._stop_asked.wait()
             return
@@ -254,21 +275,24 @@ class Runtime:
             tokens_free=services.tokens.free,
             running_turns=sum(len(topic.pool.running) for topic in services.topics.values()),
             running_sends=sum(len(delivery.pool.running) for delivery in services.deliveries.values()),
+            actors=self._tree.root.statistics(),
         )
 
     # --- inside ----------------------------------------------------------------------------------------------
 
-    async def _run_tree(self, *, task_status: trio.TaskStatus[None]) -> None:
+    async def _run_tree(self) -> None:
         try:
             with self._tree_scope:
-                await self._tree.root.run(task_status=_Started(self._tree_scope, task_status))
+                await self._tree.root.run(task_status=Begun(self._may_begin))
         finally:
             self._is_over = True
+            self._signals_scope.cancel()
             self._services.activity.changed()
 
     async def _take_signals(self, received: AsyncIterator[int]) -> None:
-        async for _ in received:
-            self.request_stop()
+        with self._signals_scope:
+            async for _ in received:
+                self.request_stop()
 
     async def _drain(self) -> None:
         """No intake, no new claims; then give what is under way its time."""
@@ -308,7 +332,7 @@ class Runtime:
             message, dedupe_key=f"topic:{message.topic}:{message.idempotency_key}", timeout_s=timeout_s
         )
         home = shard_of(message.conversation_key, self.info.shard_count)
-        return _receipt(message.topic, home, outcome)
+        return receipt_of(message.topic, home, outcome)
 
     async def _publish_send(self, message: BusMessage) -> Receipt:
         services = self._services
@@ -339,7 +363,7 @@ class Runtime:
             ),
         )
         outcome = await publish_row(Publish(row=row, at_us=now_us), services)
-        return _receipt(message.topic, home, outcome)
+        return receipt_of(message.topic, home, outcome)
 
     async def _publish_event(self, event: Event) -> Receipt:
         self._check_open()
@@ -350,7 +374,7 @@ class Runtime:
             )
         row = new_event(event, self._services, fallback_key=None)
         now_us = self._services.clock.wall_us()
-        return _receipt(
+        return receipt_of(
             event.topic, row.partition, await publish_row(Publish(row=row, at_us=now_us), self._services)
         )
 
@@ -359,41 +383,5 @@ class Runtime:
             raise BusError(Code.BUS_CLOSED, "the runtime is stopping")
 
 
-@attrs.frozen
-class _Started:
-    """Shields the tree from the moment it runs: a cancelled block ends it in good order, not all at once."""
-
-    scope: trio.CancelScope
-    task_status: trio.TaskStatus[None]
-
-    def started(self, value: None = None) -> None:
-        """The tree runs."""
-        self.scope.shield = True
-        self.task_status.started(value)
-
-
-def _receipt(topic: str, partition: int, outcome: Stored | Duplicate) -> Receipt:
-    if isinstance(outcome, Stored):
-        return Receipt(event_id=outcome.id, topic=topic, partition=partition, offset=outcome.offset)
-    return Receipt(
-        event_id=outcome.id,
-        topic=topic,
-        partition=outcome.partition,
-        offset=outcome.offset,
-        duplicate=True,
-        conflict=outcome.conflict,
-    )
-
-
 def _nothing() -> None:
     """The gate of a runtime without suspects has nobody to tell."""
-
-
-def _unwrapped(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The one exception of a group, however deep; else the group."""
-    if len(group.exceptions) != 1:
-        return group
-    only = group.exceptions[0]
-    if isinstance(only, BaseExceptionGroup):
-        return _unwrapped(cast("BaseExceptionGroup[BaseException]", only))
-    return only

@@ -14,6 +14,7 @@ from ..actors.message import BusMessage
 from ..actors.names import check_name
 from ..actors.restart import Restart, Strategy
 from ..actors.supervisor import ChildSpec, Supervisor
+from .adapter_start import is_hopeless, is_late, is_of_the_store
 from .channel import Adapter, Reconciles
 from .control.actor import ControlActor
 from .control.hands import LiveHands
@@ -117,8 +118,12 @@ def build_tree(
         control = ControlActor(LiveHands(services, publish), log)
         upkeep = [ChildSpec("control", control.run), ChildSpec("pulse", PulseActor(services).run)]
 
-    def group(name: str, children: list[ChildSpec]) -> ChildSpec:
-        return ChildSpec(name, Supervisor(name, children, log=log).run)
+    crashed = partial(services.count, "crashes")
+
+    def group(
+        name: str, children: list[ChildSpec], *, escalates: Callable[[Exception], bool] | bool = False
+    ) -> ChildSpec:
+        return Supervisor(name, children, log=log, crashed=crashed).as_child(escalates=escalates)
 
     root = Supervisor(
         "root",
@@ -128,7 +133,10 @@ def build_tree(
             ChildSpec("recovery", partial(_recover, services), restart=Restart.TEMPORARY, escalates=True),
             group("inbox", [ChildSpec("relay", relay.run)]),
             group("timers", [ChildSpec("alarms", services.alarms.run)]),
-            group("shards", [ChildSpec(shard.name, shard.run) for shard in services.shards]),
+            group(
+                "shards",
+                [ChildSpec(shard.name, shard.run, mailbox=shard.mailbox) for shard in services.shards],
+            ),
             group(
                 "topics", [ChildSpec(f"topic-{topic}", actor.run) for topic, actor in services.topics.items()]
             ),
@@ -139,14 +147,22 @@ def build_tree(
             group(
                 "edges",
                 [
-                    ChildSpec(f"edge-{edge.adapter.name}", edge.run, restart=Restart.TRANSIENT)
+                    ChildSpec(
+                        f"edge-{edge.adapter.name}",
+                        edge.run,
+                        restart=Restart.TRANSIENT,
+                        escalates=partial(is_late, edges=edges),
+                        is_excused=is_of_the_store,
+                    )
                     for edge in edges
                 ],
+                escalates=partial(is_hopeless, edges=edges),
             ),
             group("upkeep", upkeep),
         ],
         strategy=Strategy.REST_FOR_ONE,
         log=log,
+        crashed=crashed,
     )
     return Tree(root=root, inbox=inbox, relay=relay, edges=edges)
 

@@ -14,6 +14,8 @@ MAX_INFLIGHT: Final = 1_024
 MAX_LANE_BACKLOG: Final = 10_000
 MAX_BACKLOG: Final = 1_000_000
 GRACE_S: Final = 30.0
+ADAPTER_SLOW_S: Final = 10.0
+ADAPTER_START_S: Final = 60.0
 SEND_TIMEOUT_S: Final = 30.0
 HANDLER_TIMEOUT_S: Final = 30.0
 CONCURRENCY: Final = 64
@@ -61,6 +63,13 @@ DEFAULTS: Final[tuple[Default, ...]] = (
     ),
     Default("max_backlog", MAX_BACKLOG, "messages", "waiting in all conversations before edges stop reading"),
     Default("grace_s", GRACE_S, "seconds", "how long a stop lets handlers finish"),
+    Default(
+        "adapter_slow_s",
+        ADAPTER_SLOW_S,
+        "seconds",
+        "after which a log line names an adapter that has not started",
+    ),
+    Default("adapter_start_s", ADAPTER_START_S, "seconds", "time limit of an adapter's start"),
     Default("send_timeout_s", SEND_TIMEOUT_S, "seconds", "time limit of one send"),
     Default("handler_timeout_s", HANDLER_TIMEOUT_S, "seconds", "time limit of one turn"),
     Default("concurrency", CONCURRENCY, "turns", "under way at once in one topic"),

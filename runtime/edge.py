@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 import attrs
 import trio
 
+from ..actors.child import crash_in
 from ..actors.codec import pack_plain, unpack_plain
 from ..actors.envelope import MessageEnvelope
 from ..actors.errors import BusError, Code
@@ -16,7 +18,9 @@ from ..actors.identifiers import new_uuid7, session_id_for
 from ..actors.instants import rfc3339_from_us, us_from_rfc3339
 from ..actors.message import BusMessage, Direction, clean_text, validate_message
 from ..storage.commands import Fact, Stored
+from .adapter_start import Start, is_of_the_runtime
 from .channel import Adapter, Inbound
+from .defaults import ADAPTER_SLOW_S, ADAPTER_START_S
 
 if TYPE_CHECKING:
     from .inbox import Inbox
@@ -41,19 +45,44 @@ class EdgeActor:
         adapter: The channel.
         inbox: Where messages go in.
         services: The runtime's parts.
+
+    Attributes:
+        is_finished: The adapter has ended by itself, for good.
+        has_started: It was ready at least once since the runtime was opened.
+        failure: What it failed with last.
     """
 
     def __init__(self, adapter: Adapter, inbox: Inbox, services: Services) -> None:
         self.adapter = adapter
         self.is_finished = False
+        self.has_started = False
+        self.failure: Exception | None = None
         self._inbox = inbox
         self._services = services
         self._log = services.log.bind(channel=adapter.name)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Run the adapter until it ends by itself or is cancelled."""
+        """Run the adapter until it ends by itself or is cancelled.
+
+        Raises:
+            Exception: What the adapter raised.
+            StartTimeoutError: It did not start in time.
+            RuntimeError: It returned without having started.
+        """
         self.is_finished = False
-        await self.adapter.run(self, task_status=task_status)
+        start = Start(task_status, self._note_started)
+        self._services.alarms.after(ADAPTER_SLOW_S, partial(self._warn, start))
+        try:
+            with start.scope:
+                await self.adapter.run(self, task_status=start)
+            start.check()
+        except Exception as error:
+            # As the supervisor will know it.
+            crash = crash_in(error)
+            self.failure = None if is_of_the_runtime(crash) else crash
+            raise
+        finally:
+            start.is_over = True
         self.is_finished = True
         self._services.activity.changed()
 
@@ -98,6 +127,13 @@ class EdgeActor:
         """See `Edge.refused`."""
         self._services.count("refused")
         self._log.warning("message.unreadable", reason=reason, where=where)
+
+    def _warn(self, start: Start) -> None:
+        if start.is_pending:
+            self._log.warning("edge.start_delayed", waited_s=ADAPTER_SLOW_S, limit_s=ADAPTER_START_S)
+
+    def _note_started(self) -> None:
+        self.has_started = True
 
     def _message(self, inbound: Inbound) -> BusMessage:
         services, adapter = self._services, self.adapter

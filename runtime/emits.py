@@ -155,9 +155,11 @@ async def publish_row(part: Publish, services: Services) -> Stored | Duplicate:
     outcomes: list[Outcome] = []
 
     def settle(outcome: Outcome) -> None:
-        tell_arrival(part.row, outcome, services)
-        outcomes.append(outcome)
-        settled.set()
+        try:
+            tell_arrival(part.row, outcome, services)
+        finally:
+            outcomes.append(outcome)
+            settled.set()
 
     await trio.lowlevel.checkpoint_if_cancelled()
     services.store.submit(part, settle)

@@ -88,7 +88,11 @@ class Inbox:
             claim=Claim(home, shard.epoch) if with_claim else None,
             facts=facts,
         )
-        store.submit(part, accept.settle)
+        try:
+            store.submit(part, accept.settle)
+        except BusError as error:
+            # Not handed over: what was reserved for it goes back, as after a refusal.
+            accept.settle(Refused(error))
         # Once handed over it cannot be cancelled. A closing store settles it at once.
         if accept.outcome is None:
             accept.task = trio.lowlevel.current_task()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..actors.value import value
+from ..storage.commands import Duplicate, Stored
 
 
 @value(kw_only=True)
@@ -23,3 +24,17 @@ class Receipt:
     offset: int
     duplicate: bool = False
     conflict: bool = False
+
+
+def receipt_of(topic: str, partition: int, outcome: Stored | Duplicate) -> Receipt:
+    """Make the receipt of an accepted or repeated message; `partition` is that of a new one."""
+    if isinstance(outcome, Stored):
+        return Receipt(event_id=outcome.id, topic=topic, partition=partition, offset=outcome.offset)
+    return Receipt(
+        event_id=outcome.id,
+        topic=topic,
+        partition=outcome.partition,
+        offset=outcome.offset,
+        duplicate=True,
+        conflict=outcome.conflict,
+    )

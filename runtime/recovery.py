@@ -51,7 +51,7 @@ async def settle_last_run(services: Services) -> None:
         )
         for record in recovery.suspects:
             services.shards[record.shard].inbox.lanes.open(record.conversation_key)
-    if found or flying or not store.info.clean:
+    if found or flying:
         services.log.warning(
             "runtime.recovered",
             claimed=len(found),

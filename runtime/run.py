@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import signal
 import sys
-from collections.abc import Sequence
+import traceback
+from collections.abc import AsyncIterator, Sequence
 from enum import IntEnum
 from pathlib import Path
 from typing import Literal
@@ -13,6 +15,7 @@ import structlog
 import trio
 
 from ..actors.errors import BusError
+from .adapter_start import is_mistake
 from .app import Runtime
 from .channel import Adapter
 from .collector import calm_collector
@@ -42,7 +45,7 @@ def run(
     unhandled: Literal["refuse", "park"] = "refuse",
     grace_s: float = GRACE_S,
 ) -> None:
-    """Run a bot until SIGINT or SIGTERM; return after a clean stop.
+    """Run a bot until SIGINT or SIGTERM, also if one comes while it opens; return after a clean stop.
 
     The arguments are those of `Runtime.open`.
 
@@ -51,7 +54,7 @@ def run(
             on disk and goes on at the next start.
     """
 
-    async def main() -> ExitCode:
+    async def main(signals: AsyncIterator[int]) -> ExitCode:
         async with Runtime.open(
             topology,
             store=store,
@@ -61,17 +64,24 @@ def run(
             max_inflight=max_inflight,
             unhandled=unhandled,
             grace_s=grace_s,
+            signals=signals,
         ) as runtime:
-            await runtime.serve(signals=True)
+            await runtime.serve()
         return ExitCode.CANCELLED_WORK if runtime.has_cancelled_work else ExitCode.CLEAN
+
+    async def main_with_signals() -> ExitCode:
+        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            return await main(signals)
 
     calm_collector()
     if not structlog.is_configured():
         set_up_logs(level=logging.INFO)
     try:
-        code = trio.run(main)
+        code = trio.run(main_with_signals)
     except (BusError, OSError) as error:
         # What an operator can do something about; anything else is a bug and keeps its traceback.
+        if isinstance(error, BusError) and is_mistake(error):
+            traceback.print_exception(error.__cause__)
         sys.stderr.write(f"shardline: {error if isinstance(error, BusError) else repr(error)}\n")
         code = ExitCode.FAILURE
     if code is not ExitCode.CLEAN:

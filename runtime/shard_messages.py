@@ -51,14 +51,17 @@ class Accepted:
         """Tell the shard, then the publisher; the journal calls this."""
         self.outcome = outcome
         row = self.row
-        # A parked row enters no lane.
-        if row.record.status is not InboxStatus.PARKED:
-            if isinstance(outcome, Stored):
-                epoch = self.instance if outcome.claimed else None
-                row.record = accepted(row.record, seq=outcome.seq, offset=outcome.offset, epoch=epoch)
-            self._shard.tell_accepted(self)
-        if self.task is not None:
-            trio.lowlevel.reschedule(self.task)
+        try:
+            # A parked row enters no lane.
+            if row.record.status is not InboxStatus.PARKED:
+                if isinstance(outcome, Stored):
+                    epoch = self.instance if outcome.claimed else None
+                    row.record = accepted(row.record, seq=outcome.seq, offset=outcome.offset, epoch=epoch)
+                self._shard.tell_accepted(self)
+        finally:
+            # The publisher cannot be cancelled: whatever becomes of the shard, it must not wait for ever.
+            if self.task is not None:
+                trio.lowlevel.reschedule(self.task)
 
 
 class Settled:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Literal
@@ -116,12 +117,18 @@ def _run(options: DemoOptions, log: Path, store: Path, sink: Sink) -> tuple[Exit
     started = False
 
     async def run(progress: Callable[[Tally], None]) -> tuple[ExitCode, Summary, Tally]:
+        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            return await run_until(signals, progress)
+
+    async def run_until(
+        signals: AsyncIterator[int], progress: Callable[[Tally], None]
+    ) -> tuple[ExitCode, Summary, Tally]:
         nonlocal started
         transcript = Transcript(log, sink, as_is=options.as_is, progress=progress)
         begun_s = trio.current_time()
         drained = False
         async with Runtime.open(
-            counting_bot(), store=store, adapters=[transcript], durability=options.durability
+            counting_bot(), store=store, adapters=[transcript], durability=options.durability, signals=signals
         ) as runtime:
             started = True
 
@@ -134,7 +141,7 @@ def _run(options: DemoOptions, log: Path, store: Path, sink: Sink) -> tuple[Exit
             before = runtime.status()
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(stop_when_drained)
-                await runtime.serve(signals=True)
+                await runtime.serve()
                 nursery.cancel_scope.cancel()
             seconds = trio.current_time() - begun_s
             after = runtime.status()

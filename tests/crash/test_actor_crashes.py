@@ -1,0 +1,103 @@
+"""Each kind of actor crashes with fifty conversations in flight: it starts again, and nothing is lost or done twice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import attrs
+import pytest
+import structlog
+from trio.testing import MockClock
+
+from shardline import Runtime
+from shardline.runtime.edge import EdgeActor
+from shardline.runtime.inbox import Inbox
+from shardline.runtime.pool import WorkerPool
+from shardline.runtime.relay import Relay
+from shardline.runtime.send import Send
+from shardline.runtime.shard import ShardActor
+from shardline.runtime.shard_inbox import ShardInbox
+from shardline.runtime.shard_outbox import ShardOutbox
+from shardline.runtime.turn import Turn
+from tests.kits.crashes import (
+    Crowd,
+    Place,
+    actors_of,
+    busy_bot,
+    check_all_up,
+    check_nothing_lost,
+    crash_in,
+    no_task_left,
+    work,
+)
+
+Kind = Literal["memory", "relayed", "file", "thread"]
+
+
+@attrs.frozen
+class Case:
+    """A method of an actor that fails at some of its calls; `actor` is who has crashed then, by the first of its name."""
+
+    owner: type
+    method: str
+    at: Sequence[int]
+    actor: str
+    after: bool = False
+    emits: bool = False
+    kinds: Sequence[Kind] = ("memory", "file")
+
+
+# Six crashes in a row are one more than a budget: the supervisor itself ends, and all that was started after it.
+SIX = range(60, 66)
+CASES = {
+    "a shard at a turn's end": Case(ShardInbox, "turn_ended", [40, 90], "shard-"),
+    "a shard after a turn's end": Case(ShardInbox, "turn_ended", [40, 90], "shard-", after=True),
+    "a shard at an accept": Case(ShardInbox, "accepted", [30, 31, 80], "shard-"),
+    "a shard after claims": Case(ShardInbox, "claimed", [2], "shard-"),
+    "a shard at a send's end": Case(ShardOutbox, "send_ended", [50, 120], "shard-"),
+    "a shard after a send's end": Case(ShardOutbox, "send_ended", [50, 120], "shard-", after=True),
+    "a shard at placed sends": Case(ShardOutbox, "placed", [45], "shard-"),
+    "a shard in its recovery": Case(ShardActor, "_recover", [1], "shards", kinds=()),
+    "the supervisor of shards": Case(ShardInbox, "turn_ended", SIX, "shards"),
+    "the supervisor of shards at sends": Case(ShardOutbox, "send_ended", SIX, "shards", after=True),
+    "turns": Case(Turn, "ended", [70], "topic-", after=True),
+    "turns in their pool": Case(WorkerPool, "_begin", [100], "", kinds=("memory",)),
+    "the supervisor of turns": Case(Turn, "ended", range(60, 260, 30), "topics", after=True),
+    "deliveries": Case(Send, "ended", [70], "delivery-", after=True),
+    "the supervisor of deliveries": Case(Send, "ended", range(60, 260, 30), "outbox", after=True),
+    "an edge before accepts": Case(EdgeActor, "accept", [50, 51, 170], "edge-"),
+    "an edge after a token": Case(EdgeActor, "_message", [50, 170], "edge-"),
+    "the supervisor of edges": Case(EdgeActor, "accept", range(50, 800, 50), "edges"),
+    "an accept": Case(Inbox, "_status", [60, 130], "edge-"),
+    "the relay": Case(Relay, "_relay", [3, 20], "relay", emits=True, kinds=("relayed",)),
+    "the supervisor of the relay": Case(
+        Relay, "_relay", range(3, 9), "inbox", emits=True, kinds=("relayed",)
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("case", "kind"),
+    [pytest.param(case, kind, id=f"{name}-{kind}") for name, case in CASES.items() for kind in case.kinds],
+)
+async def test_an_actor_that_crashes_under_load_loses_nothing(
+    autojump_clock: MockClock, tmp_path: Path, case: Case, kind: Kind
+) -> None:
+    crowd = Crowd()
+    with structlog.testing.capture_logs() as lines, no_task_left():
+        with crash_in(case.owner, case.method, at=case.at, after=case.after) as failed:
+            async with Runtime.open(
+                busy_bot(emits=case.emits), store=Place(kind, tmp_path).open(), adapters=[crowd]
+            ) as runtime:
+                await work(runtime)
+
+                check_nothing_lost(runtime, crowd)
+                check_all_up(runtime)
+                crashed = [name for name, actor in actors_of(runtime).items() if actor.crashes]
+                assert any(name.startswith(case.actor) for name in crashed)
+                told = [line for line in lines if line["event"] == "actor.crashed"]
+                assert {line["actor"] for line in told} == set(crashed)
+                assert runtime.status().run["crashes"] >= 1
+    assert failed
