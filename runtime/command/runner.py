@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 from typing import Literal
 
 import click
 import structlog
 
+from ...actors.errors import BusError
 from ..channel import Adapter
 from ..defaults import GRACE_S, MAX_INFLIGHT
 from ..logs import set_up_logs
+from ..plugins import load_adapter, settings_of
 from ..run import run
 from .options import store_option
 from .paths import check_output
@@ -29,7 +32,8 @@ _LEVELS = ("debug", "info", "warning", "error")
     "names",
     multiple=True,
     metavar="NAME",
-    help="A channel of the module's `adapters`, by name; may be repeated. Without it all of them.",
+    help="A channel of the module's `adapters` or of an installed plug-in, by name; may be repeated. Without it all of"
+    " the module's.",
 )
 @click.option(
     "--durability",
@@ -103,13 +107,22 @@ def command(
 
 def _chosen(adapters: list[Adapter], names: tuple[str, ...], module: str) -> list[Adapter]:
     known = {adapter.name: adapter for adapter in adapters}
-    for name in names:
-        if name not in known:
-            there = f"it has {', '.join(sorted(known))}" if known else "it has none"
-            raise Problem(f"{module} has no adapter {name}: {there}")
-    if not adapters:
-        raise Problem(f"{module} has no channel: give it a sequence `adapters`")
-    return [known[name] for name in dict.fromkeys(names)] if names else adapters
+    if not adapters and not names:
+        raise Problem(
+            f"{module} has no channel: give it a sequence `adapters`, or name a plug-in with --adapter"
+        )
+    there = f"it has {', '.join(sorted(known))}" if known else "it has none"
+    return [
+        known.get(name) or _plug_in(name, f"{module} has no adapter {name}: {there}")
+        for name in dict.fromkeys(names)
+    ] or adapters
+
+
+def _plug_in(name: str, missing: str) -> Adapter:
+    try:
+        return load_adapter(name, settings_of(name, os.environ))
+    except BusError as error:
+        raise Problem(f"{missing}. {error}") from error
 
 
 __all__ = ["command"]

@@ -38,7 +38,7 @@ Kind = Literal["memory", "relayed", "file", "thread"]
 
 @attrs.frozen
 class Case:
-    """A method of an actor that fails at some of its calls; `actor` is who has crashed then, by the first of its name."""
+    """A method of an actor that fails at some of its calls; `actor` is who has crashed then, by its first name."""
 
     owner: type
     method: str

@@ -24,7 +24,9 @@ def make(settings):
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of installed packages."""
-    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.syspath_prepend(  # pyright: ignore[reportUnknownMemberType]
+        str(tmp_path)
+    )
     return tmp_path
 
 
