@@ -184,5 +184,6 @@ __all__ = [
     "Reconciles",
     "SendOutcome",
     "Sent",
+    "Stored",
     "Uncertain",
 ]
