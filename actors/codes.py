@@ -331,8 +331,8 @@ REGISTRY: tuple[CodeEntry, ...] = (
     CodeEntry(
         Code.UNKNOWN_ADAPTER,
         _P,
-        "No adapter of this name is installed.",
-        "Install the plug-in or correct its name.",
+        "No adapter of this name is installed, or the one that is cannot be used.",
+        "Install the plug-in, correct its name, or do what the error says.",
     ),
     CodeEntry(
         Code.UNKNOWN_CHANNEL,

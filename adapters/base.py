@@ -10,6 +10,7 @@ from ..runtime.channel import (
     Reconciles,
     SendOutcome,
     Sent,
+    Stored,
     Uncertain,
 )
 
@@ -23,5 +24,6 @@ __all__ = [
     "Reconciles",
     "SendOutcome",
     "Sent",
+    "Stored",
     "Uncertain",
 ]

@@ -1,7 +1,6 @@
 """A channel of one's own: a text file in, a text file out; the second run goes on where the first one stood."""
 
 import tempfile
-from logging import WARNING
 from pathlib import Path
 
 import attrs
@@ -9,7 +8,7 @@ import structlog
 import trio
 
 from shardline import BusMessage, Code, Context, Permanence, Runtime, Topology
-from shardline.adapters.base import ChannelCaps, Edge, Inbound, NotSent, Outbound, Sent
+from shardline.adapters.base import ChannelCaps, Edge, Inbound, NotSent, Outbound, Sent, Uncertain
 
 topology = Topology()
 
@@ -21,39 +20,40 @@ async def echo(ctx: Context, message: BusMessage) -> None:
 
 @attrs.frozen
 class Lines:
-    source: Path
-    sink: Path
+    folder: Path
     name, prefix, caps = "lines", "lines", ChannelCaps(reconciles=True)
 
     async def run(self, edge: Edge, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         task_status.started()
-        start = int(edge.fact("next") or 0)
-        for number, line in enumerate(self.source.read_text().splitlines()[start:], start):
-            chat, _, text = line.partition(": ")
+        lines = enumerate(line.split(": ", 1) for line in (self.folder / "in.txt").read_text().splitlines())
+        for number, (chat, text) in list(lines)[int(edge.fact("next") or 0) :]:
             inbound = Inbound(platform_message_id=str(number), address=chat, text=text)
             await edge.accept(inbound, facts={"next": str(number + 1)})  # returns after the commit of both
 
-    async def send(self, out: Outbound) -> Sent:
-        with self.sink.open("a") as file:
-            file.write(f"{out.idempotency_key} {out.address}: {out.text}\n")
-        return Sent(None)
+    async def send(self, out: Outbound) -> Sent | Uncertain:
+        try:
+            with (self.folder / "out.txt").open("a") as file:
+                file.write(f"{out.idempotency_key} {out.address}: {out.text}\n")
+            return Sent(None)
+        except OSError as error:
+            return Uncertain(type(error).__name__)
 
     async def reconcile(self, out: Outbound) -> Sent | NotSent:
-        is_there = self.sink.exists() and f"{out.idempotency_key} " in self.sink.read_text()
+        sink = self.folder / "out.txt"
+        is_there = sink.exists() and f"\n{out.idempotency_key} " in "\n" + sink.read_text()
         return Sent(None) if is_there else NotSent(Code.NOT_FOUND, Permanence.TRANSIENT)
 
 
 async def main(folder: Path) -> None:
-    lines = Lines(folder / "in.txt", folder / "out.txt")
     for log in ("ann: hello\n", "ann: hello\nann: still there?\n"):
-        lines.source.write_text(log)
-        async with Runtime.open(topology, store=folder / "bot.db", adapters=[lines]) as runtime:
+        (folder / "in.txt").write_text(log)
+        async with Runtime.open(topology, store=folder / "bot.db", adapters=[Lines(folder)]) as runtime:
             await runtime.wait_drained()
             print("accepted in this run:", runtime.status().run["accepted"])
-    print(*(line.partition(" ")[2] for line in lines.sink.read_text().splitlines()), sep="\n")
+    print(*(line.partition(" ")[2] for line in (folder / "out.txt").read_text().splitlines()), sep="\n")
 
 
 if __name__ == "__main__":
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(WARNING))
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     with tempfile.TemporaryDirectory() as name:
         trio.run(main, Path(name))

@@ -185,5 +185,6 @@ __all__ = [
     "Reconciles",
     "SendOutcome",
     "Sent",
+    "Stored",
     "Uncertain",
 ]

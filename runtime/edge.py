@@ -6,19 +6,15 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-import attrs
 import trio
 
 from ..actors.child import crash_in
 from ..actors.codec import pack_plain, unpack_plain
-from ..actors.envelope import MessageEnvelope
-from ..actors.errors import BusError, Code
-from ..actors.extensions import EMPTY, Extensions
-from ..actors.identifiers import new_uuid7, session_id_for
-from ..actors.instants import rfc3339_from_us, us_from_rfc3339
-from ..actors.message import BusMessage, Direction, clean_text, validate_message
+from ..actors.errors import BusError
+from ..actors.message import validate_message
 from ..storage.commands import Fact, Stored
 from .adapter_start import Start, is_of_the_runtime
+from .arrival import CONTENT_CODES, message_of
 from .channel import Adapter, Inbound
 from .defaults import ADAPTER_SLOW_S, ADAPTER_START_S
 
@@ -27,15 +23,6 @@ if TYPE_CHECKING:
     from .services import Services
 
 _FACT_BYTES = 64 * 1024
-_CONTENT_CODES = frozenset(
-    {
-        Code.INVALID_MESSAGE,
-        Code.TOO_LARGE,
-        Code.INVALID_TOPIC,
-        Code.NO_SUBSCRIBER,
-        Code.IDEMPOTENCY_KEY_REQUIRED,
-    }
-)
 
 
 class EdgeActor:
@@ -89,8 +76,16 @@ class EdgeActor:
     async def accept(self, inbound: Inbound, *, facts: Mapping[str, str] | None = None) -> Stored | None:
         """See `Edge.accept`."""
         services, adapter = self._services, self.adapter
+        info = services.store.info
         try:
-            message = self._message(inbound)
+            message = message_of(
+                inbound,
+                channel=adapter.name,
+                prefix=adapter.prefix,
+                store_uuid=info.uuid,
+                store_made_at_us=info.created_at_us,
+                now_us=services.clock.wall_us(),
+            )
             validate_message(message)
             kept = (
                 tuple(
@@ -104,7 +99,7 @@ class EdgeActor:
                 message, dedupe_key=f"in:{adapter.name}:{inbound.platform_message_id}", facts=kept
             )
         except BusError as error:
-            if error.code not in _CONTENT_CODES or not adapter.caps.linear:
+            if error.code not in CONTENT_CODES or not adapter.caps.linear:
                 raise
             services.count("refused")
             self._log.warning(
@@ -134,39 +129,3 @@ class EdgeActor:
 
     def _note_started(self) -> None:
         self.has_started = True
-
-    def _message(self, inbound: Inbound) -> BusMessage:
-        services, adapter = self._services, self.adapter
-        info = services.store.info
-        now_us = services.clock.wall_us()
-        key = f"{adapter.prefix}:{inbound.address}"
-        extensions = inbound.extensions
-        if extensions is EMPTY:
-            extensions = Extensions(
-                platform_message_id=inbound.platform_message_id,
-                reply_to=inbound.reply_to,
-                from_user_id=inbound.sender,
-            )
-        elif extensions.platform_message_id is None:
-            extensions = attrs.evolve(extensions, platform_message_id=inbound.platform_message_id)
-        message_id = new_uuid7()
-        return BusMessage(
-            id=message_id,
-            direction=Direction.INBOUND,
-            channel=adapter.name,
-            topic=inbound.topic,
-            conversation_key=key,
-            participant_key=f"{adapter.prefix}:{inbound.sender}" if inbound.sender else None,
-            idempotency_key=inbound.platform_message_id,
-            correlation_id=message_id,
-            payload=MessageEnvelope(
-                message_id=inbound.platform_message_id,
-                text=clean_text(inbound.text),
-                sent_at=inbound.sent_at or rfc3339_from_us(now_us),
-                session_id=inbound.session_id or session_id_for(info.uuid, info.created_at_us, key),
-                reply_to=inbound.reply_to,
-            ),
-            created_at_us=us_from_rfc3339(inbound.sent_at, "sent_at") if inbound.sent_at else now_us,
-            extensions=extensions,
-            raw=inbound.raw,
-        )

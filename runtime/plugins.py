@@ -1,148 +1,150 @@
-"""Adapters of other packages: found by their entry point, loaded only when one is named."""
+"""Channel plug-ins: found by name among the installed distributions, loaded only when named.
+
+A distribution offers one by an entry point of the group `shardline.adapters`: a name, and a callable that is given the
+settings and returns the adapter. Nothing is imported for a list of names.
+"""
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final, cast
 
-import attrs
-
 from ..actors.errors import BusError, Code
 from ..actors.names import shown
-from .channel import Adapter, Reconciles
+from .channel import Adapter
 
 GROUP: Final = "shardline.adapters"
-"""The entry-point group; each entry is a callable that takes the settings and returns an adapter."""
+"""The entry-point group."""
 
-_NO_WORD = re.compile(r"[^A-Z0-9]")
-
-
-@attrs.frozen
-class KnownAdapter:
-    """An adapter that a distribution offers; nothing of it has been imported.
-
-    Attributes:
-        name: What it is loaded by.
-        distribution: Who brings it, with its version: `lines-plugin 1.0`.
-        target: What would be loaded: `lines_plugin:Lines.from_settings`.
-    """
-
-    name: str
-    distribution: str
-    target: str
+_NO_LETTER = re.compile(r"[^A-Z0-9]")
+_SETTING = re.compile(r"[A-Z0-9][A-Z0-9_]*")
 
 
-def known_adapters() -> tuple[KnownAdapter, ...]:
-    """What is installed, by name; reads metadata and imports nothing."""
-    return tuple(sorted((_known(entry) for entry in entry_points(group=GROUP)), key=attrs.astuple))
+def known_adapters() -> tuple[str, ...]:
+    """The names under which adapters are installed, sorted; none is loaded."""
+    return tuple(sorted(entry_points(group=GROUP).names))
 
 
 def settings_of(name: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """The settings of one adapter: each `SHARDLINE_<NAME>_<SETTING>` is `setting`, in lower case.
+    """The settings of one adapter in an environment: `SHARDLINE_<NAME>_<SETTING>`.
 
     Args:
-        name: The adapter's; in the variable it is in upper case, and what is no letter or digit is `_`.
-        environ: Usually `os.environ`.
+        name: Of the adapter; in the variables in capitals, with `_` for every character that is no letter or digit.
+        environ: The environment.
+    Returns:
+        Settings by name, in small letters. Settings of an adapter whose name begins with this one's and `_` cannot be
+        told apart, and are among them.
 
-    >>> settings_of("my-lines", {"SHARDLINE_MY_LINES_SOURCE": "in.txt", "SHARDLINE_GRACE_S": "5"})
-    {'source': 'in.txt'}
+    >>> environ = {"SHARDLINE_LINES_POLL_S": "0.5", "SHARDLINE_STORE": "bot.db", "HOME": "/"}
+    >>> settings_of("lines", environ)
+    {'poll_s': '0.5'}
     """
-    prefix = f"SHARDLINE_{_NO_WORD.sub('_', name.upper())}_"
+    prefix = variable_of(name, "")
     return {
         variable.removeprefix(prefix).lower(): value
         for variable, value in environ.items()
-        if variable.startswith(prefix) and variable != prefix
+        if variable.startswith(prefix) and _SETTING.fullmatch(variable.removeprefix(prefix))
     }
 
 
+def variable_of(name: str, setting: str) -> str:
+    """The environment variable of one setting.
+
+    >>> variable_of("my-lines", "poll_s")
+    'SHARDLINE_MY_LINES_POLL_S'
+    """
+    return f"SHARDLINE_{_NO_LETTER.sub('_', name.upper())}_{setting.upper()}"
+
+
 def load_adapter(name: str, settings: Mapping[str, str]) -> Adapter:
-    """Import the adapter of this name, and no other, and make it.
+    """Import the one plug-in of this name and make its adapter. No other plug-in is imported.
 
     Args:
-        name: That of its entry point in the group `shardline.adapters`.
-        settings: Given to it as they are; see `settings_of`.
+        name: Of the entry point.
+        settings: Handed to it as they are.
     Raises:
-        BusError: UNKNOWN_ADAPTER: nobody or more than one distribution offers the name, it cannot be imported, or
-            what it makes is no adapter. What the adapter says of its settings passes through.
+        BusError: UNKNOWN_ADAPTER, none of this name is installed, or two are; it cannot be imported; it raised, or
+            made no adapter. What the plug-in refuses with a BusError of its own comes out as it is.
     """
-    entry = _entry(name)
-    origin = _known(entry).distribution
-    make = _imported(entry, origin)
+    point = _find(name)
+    make = _load(point)
+    if not callable(make):
+        raise _unusable(point, f"{point.value} is no callable that takes the settings")
     try:
-        made = make(dict(settings))
+        made: object = make(settings)
     except BusError:
         raise
-    except Exception as error:
+    except KeyError as error:
+        setting = error.args[0] if error.args else None
+        if not isinstance(setting, str) or setting in settings:
+            raise _unusable(point, "it raised KeyError when it was given its settings") from error
         raise _unusable(
-            entry,
-            origin,
-            f"fails with {type(error).__name__} as it is made: check its settings, then report it to its authors",
+            point, f"it needs the setting {setting}: set {variable_of(name, setting)}", setting=setting
         ) from error
-    if inspect.iscoroutine(made):
-        made.close()
-    if not isinstance(made, Adapter):
+    except Exception as error:
+        # Without the exception's text: a setting may be a secret, and its text may repeat it.
         raise _unusable(
-            entry,
-            origin,
-            f"makes {type(made).__name__}, no adapter: it needs name, prefix, caps, run and send",
+            point,
+            f"it raised {type(error).__name__} when it was given its settings: see the traceback, correct them",
+            error_type=type(error).__name__,
+        ) from error
+    if isinstance(made, type) or not isinstance(made, Adapter):
+        kind = f"the class {made.__name__}" if isinstance(made, type) else f"a {type(made).__name__}"
+        raise _unusable(
+            point,
+            f"{point.value} returned {kind}, which is no adapter: it needs name, prefix, caps, run and send",
         )
-    if made.caps.reconciles and not isinstance(made, Reconciles):
-        raise _unusable(entry, origin, "declares reconciles=True and has no method reconcile")
     return made
 
 
-def _entry(name: str) -> EntryPoint:
-    found = sorted(entry_points(group=GROUP, name=name), key=lambda entry: attrs.astuple(_known(entry)))
+def _find(name: str) -> EntryPoint:
+    found = list(entry_points(group=GROUP, name=name))
     if not found:
-        known = sorted({known.name for known in known_adapters()})
+        known = ", ".join(known_adapters())
         raise BusError(
             Code.UNKNOWN_ADAPTER,
-            f"no adapter {shown(name)} is installed; known: {', '.join(known) or 'none'}",
+            f"no adapter {shown(name)} is installed; there is {known}"
+            if known
+            else f"no adapter {shown(name)} is installed, nor any other: install the distribution that offers it",
             adapter=name,
-            known=known,
+            known=known_adapters(),
         )
     if len(found) > 1:
-        origins = [_known(entry).distribution for entry in found]
+        offers = ", ".join(sorted(f"{_distribution(point)} ({point.value})" for point in found))
         raise BusError(
             Code.UNKNOWN_ADAPTER,
-            f"{' and '.join(origins)} both offer an adapter {name}; remove all but one of them",
+            f"the adapter {shown(name)} is offered more than once, by {offers}: uninstall all but one",
             adapter=name,
-            distributions=origins,
         )
     return found[0]
 
 
-def _imported(entry: EntryPoint, origin: str) -> Callable[[Mapping[str, str]], object]:
+def _load(point: EntryPoint) -> object:
     try:
-        loaded = cast("object", entry.load())
+        return cast("object", point.load())
     except Exception as error:
+        kind = type(error).__name__
         raise _unusable(
-            entry,
-            origin,
-            f"cannot be imported ({type(error).__name__}): install what it needs, or a release of it that fits",
+            point,
+            f"{point.value} cannot be imported, {kind}: {error}; install what is missing, or another release of it",
+            error_type=kind,
         ) from error
-    if not callable(loaded):
-        raise _unusable(
-            entry, origin, f"is {type(loaded).__name__}, nothing to call: report it to its authors"
-        )
-    return loaded
 
 
-def _known(entry: EntryPoint) -> KnownAdapter:
-    origin = "a package without metadata" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
-    return KnownAdapter(entry.name, origin, entry.value)
-
-
-def _unusable(entry: EntryPoint, origin: str, why: str) -> BusError:
+def _unusable(point: EntryPoint, why: str, **context: object) -> BusError:
     return BusError(
         Code.UNKNOWN_ADAPTER,
-        f"adapter {entry.name} ({entry.value}, from {origin}) {why}",
-        adapter=entry.name,
-        distribution=origin,
+        f"the adapter {point.name} of {_distribution(point)} cannot be used: {why}",
+        adapter=point.name,
+        distribution=_distribution(point),
+        **context,
     )
 
 
-__all__ = ["GROUP", "KnownAdapter", "known_adapters", "load_adapter", "settings_of"]
+def _distribution(point: EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version}" if point.dist is not None else "an unknown distribution"
+
+
+__all__ = ["GROUP", "known_adapters", "load_adapter", "settings_of", "variable_of"]

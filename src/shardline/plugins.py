@@ -1,5 +1,5 @@
-"""Adapters that other packages bring: what is installed, and how to load one by its name."""
+"""Channel plug-ins by name: which are installed, their settings in an environment, one of them made."""
 
-from .runtime.plugins import GROUP, KnownAdapter, known_adapters, load_adapter, settings_of
+from .runtime.plugins import known_adapters, load_adapter, settings_of
 
-__all__ = ["GROUP", "KnownAdapter", "known_adapters", "load_adapter", "settings_of"]
+__all__ = ["known_adapters", "load_adapter", "settings_of"]

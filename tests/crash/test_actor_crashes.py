@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Literal
 
 import attrs
@@ -14,6 +15,7 @@ from trio.testing import MockClock
 
 from shardline import Runtime
 from shardline.adapters.base import Edge
+from shardline.runtime import edge
 from shardline.runtime.edge import EdgeActor
 from shardline.runtime.inbox import Inbox
 from shardline.runtime.pool import WorkerPool
@@ -44,7 +46,7 @@ Kind = Literal["memory", "relayed", "file", "thread"]
 class Case:
     """A method of an actor that fails at some of its calls; `actor` is how the name of who crashes begins."""
 
-    owner: type
+    owner: type | ModuleType
     method: str
     at: Sequence[int]
     actor: str
@@ -71,7 +73,7 @@ CASES = {
     "deliveries": Case(Send, "ended", [70], "delivery-", after=True),
     "the supervisor of deliveries": Case(Send, "ended", range(60, 500, 20), "outbox", after=True),
     "an edge before accepts": Case(EdgeActor, "accept", [50, 51, 170], "edge-"),
-    "an edge after a token": Case(EdgeActor, "_message", [50, 170], "edge-"),
+    "an edge after a token": Case(edge, "message_of", [50, 170], "edge-"),
     "the supervisor of edges": Case(EdgeActor, "accept", range(50, 800, 50), "edges"),
     "an accept": Case(Inbox, "_status", [60, 130], "edge-"),
     "the way into the journal": Case(Journal, "submit", [60, 150, 151], "", kinds=("memory", "file")),
@@ -125,6 +127,8 @@ async def test_a_shard_that_crashes_again_while_it_recovers_loses_nothing(
     with (
         structlog.testing.capture_logs(),
         crash_in(ShardInbox, "turn_ended", at=[40, 90], after=True),
+        # Its end is not on disk yet, so that send is found under way.
+        crash_in(ShardOutbox, "send_ended", at=[60]),
         crash_in(owner, method, at=at) as failed,
     ):
         async with Runtime.open(busy_bot(), store=Place(kind, tmp_path).open(), adapters=[crowd]) as runtime:

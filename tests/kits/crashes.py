@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Literal
 
 import attrs
@@ -119,7 +120,9 @@ class Crowd:
 
 
 @contextmanager
-def crash_in(owner: type, method: str, *, at: Sequence[int], after: bool = False) -> Generator[list[int]]:
+def crash_in(
+    owner: type | ModuleType, method: str, *, at: Sequence[int], after: bool = False
+) -> Generator[list[int]]:
     """Let calls of a method fail, by their number from 1, before or after it has done its work.
 
     Returns:

@@ -1,178 +1,186 @@
-"""Plug-ins by entry point: found without an import, loaded by name, refused with a code."""
+"""Plug-ins as they are installed: metadata in a folder that Python searches, modules beside it."""
 
 from __future__ import annotations
 
+import importlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from shardline.actors.errors import BusError, Code
-from shardline.plugins import KnownAdapter, known_adapters, load_adapter, settings_of
-from shardline.testing import FakeChannel
-from tests.kits.words import refused
+from shardline.plugins import known_adapters, load_adapter, settings_of
+from shardline.runtime.channel import Adapter
 
-GOOD = """
-from shardline.testing import FakeChannel
+Install = Callable[..., None]
 
-def make(settings):
-    return FakeChannel(name=settings.get("as", "good"))
+MODULE = """
+from collections.abc import Mapping
+from shardline.actors.errors import BusError, Code
+from shardline.adapters.base import ChannelCaps, Sent
+
+class Good:
+    name, prefix, caps = "good", "good", ChannelCaps()
+    def __init__(self, settings):
+        self.settings = settings
+    async def run(self, edge, *, task_status): ...
+    async def send(self, out):
+        return Sent(None)
+
+class Half:
+    name, prefix, caps = "half", "half", ChannelCaps()
+    def __init__(self, settings): ...
+
+def the_class(settings):
+    return Good
+
+def needs_a_path(settings):
+    return Good(settings["path"])
+
+def stumbles_over_its_own(settings):
+    return {}["path"]
+
+def repeats_a_secret(settings):
+    return int(settings["token"])
+
+def refuses(settings):
+    raise BusError(Code.BAD_TOKEN, "the token is from last year")
+
+constant = 3
 """
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of installed packages."""
-    monkeypatch.syspath_prepend(  # pyright: ignore[reportUnknownMemberType]
-        str(tmp_path)
-    )
-    return tmp_path
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Installs a distribution with entry points, as pip would leave it."""
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+
+    def install(distribution: str, *points: str, **modules: str) -> None:
+        for module, text in modules.items():
+            (tmp_path / f"{module}.py").write_text(text)
+            monkeypatch.delitem(sys.modules, module, raising=False)
+        info = tmp_path / f"{distribution}-1.2.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.2\n")
+        (info / "entry_points.txt").write_text("\n".join(["[shardline.adapters]", *points, ""]))
+        importlib.invalidate_caches()
+
+    return install
 
 
-def install(site: Path, distribution: str, code: str, *entries: str, module: str | None = None) -> str:
-    """Put a package there as an installer would; returns the name of its module."""
-    module = module or f"plugin_{distribution.replace('-', '_')}"
-    (site / f"{module}.py").write_text(code)
-    sys.modules.pop(module, None)
-    info = site / f"{distribution.replace('-', '_')}-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n")
-    lines = "".join(f"{entry}\n" for entry in entries).replace("MODULE", module)
-    (info / "entry_points.txt").write_text(f"[shardline.adapters]\n{lines}")
-    return module
+def refusal(name: str, **settings: str) -> BusError:
+    with pytest.raises(BusError) as caught:
+        load_adapter(name, settings)
+    return caught.value
 
 
-def test_an_adapter_is_made_from_its_settings(site: Path) -> None:
-    install(site, "good-one", GOOD, "good = MODULE:make")
-    adapter = load_adapter("good", {"as": "telegram"})
+def test_an_adapter_is_made_of_its_settings(install: Install) -> None:
+    install("good-plugin", "good = plug_good:Good", plug_good=MODULE)
+    adapter = load_adapter("good", {"path": "x"})
 
-    assert isinstance(adapter, FakeChannel)
-    assert adapter.prefix == "tg"
+    assert isinstance(adapter, Adapter)
+    assert adapter.name == "good"
+    assert vars(adapter) == {"settings": {"path": "x"}}
 
 
-def test_what_is_not_named_is_not_imported(site: Path) -> None:
-    good = install(site, "good-one", GOOD, "good = MODULE:make")
-    bad = install(site, "bad-one", "raise SystemExit(7)", "bad = MODULE:make")
-    mine = {known for known in known_adapters() if known.name in {"good", "bad"}}
+def test_names_are_listed_and_nothing_is_imported_that_is_not_named(install: Install) -> None:
+    install("loud-plugin", "loud = plug_loud:make", "also.loud = plug_loud:make", plug_loud="1 / 0")
+    install("good-plugin", "good = plug_good:Good", plug_good=MODULE)
     load_adapter("good", {})
 
-    assert mine == {
-        KnownAdapter("bad", "bad-one 1.0", f"{bad}:make"),
-        KnownAdapter("good", "good-one 1.0", f"{good}:make"),
-    }
-    assert good in sys.modules
-    assert bad not in sys.modules
+    assert {"also.loud", "good", "loud"} <= set(known_adapters())
+    assert list(known_adapters()) == sorted(known_adapters())
+    assert "plug_good" in sys.modules
+    assert "plug_loud" not in sys.modules
 
 
-def test_known_adapters_are_sorted(site: Path) -> None:
-    install(site, "one", GOOD, "zulu = MODULE:make", "alpha = MODULE:make")
-    names = [known.name for known in known_adapters()]
+def test_a_name_that_is_not_there_is_refused_with_those_that_are(install: Install) -> None:
+    install("good-plugin", "good = plug_good:Good", "better = plug_good:Good", plug_good=MODULE)
+    error = refusal("goood")
 
-    assert {"alpha", "zulu"} <= set(names)
-    assert names == sorted(names)
-
-
-def test_a_settings_map_belongs_to_its_adapter(site: Path) -> None:
-    code = GOOD.replace("return", "settings.clear()\n    return")
-    install(site, "good-one", code, "good = MODULE:make")
-    settings = {"as": "slack"}
-    load_adapter("good", settings)
-
-    assert settings == {"as": "slack"}
+    assert error.code is Code.UNKNOWN_ADAPTER
+    assert "'goood'" in error.message
+    assert ", ".join(known_adapters()) in error.message
+    assert {"better", "good"} <= set(known_adapters())
 
 
-@pytest.mark.parametrize("name", ["nobody", "", "good ", "../good", "\x1b[31m"])
-def test_an_unknown_name_is_refused_with_those_that_are_known(site: Path, name: str) -> None:
-    install(site, "good-one", GOOD, "good = MODULE:make")
+def test_a_name_that_two_offer_is_refused_with_both(install: Install) -> None:
+    install("one-plugin", "good = plug_good:Good", plug_good=MODULE)
+    install("other-plugin", "good = plug_other:Good", plug_other="1 / 0")
+    error = refusal("good")
 
-    with refused(Code.UNKNOWN_ADAPTER, "known: good"):
-        load_adapter(name, {})
-
-
-def test_a_refused_name_is_shown_escaped(site: Path) -> None:
-    with pytest.raises(BusError) as caught:
-        load_adapter("\x1b[31m", {})
-
-    assert "\x1b" not in caught.value.message
-
-
-def test_two_distributions_of_one_name_are_refused_with_both(site: Path) -> None:
-    install(site, "good-one", GOOD, "good = MODULE:make")
-    install(site, "good-two", GOOD, "good = MODULE:make")
-    with pytest.raises(BusError) as caught:
-        load_adapter("good", {})
-
-    assert caught.value.code is Code.UNKNOWN_ADAPTER
-    assert "good-one 1.0 and good-two 1.0" in caught.value.message
+    assert error.code is Code.UNKNOWN_ADAPTER
+    assert "one-plugin 1.2 (plug_good:Good), other-plugin 1.2 (plug_other:Good)" in error.message
+    assert "plug_good" not in sys.modules
 
 
 @pytest.mark.parametrize(
-    ("code", "target", "words"),
+    ("module", "words"),
     [
-        ("import no_such_module_anywhere", "make", "cannot be imported (ModuleNotFoundError)"),
-        ("def make(:", "make", "cannot be imported (SyntaxError)"),
-        ("1 / 0", "make", "cannot be imported (ZeroDivisionError)"),
-        (GOOD, "other", "cannot be imported (AttributeError)"),
-        ("make = 5", "make", "is int, nothing to call"),
-        ("def make(settings): return settings", "make", "makes dict, no adapter"),
-        ("async def make(settings): ...", "make", "makes coroutine, no adapter"),
-        ("def make(settings): return settings['token']", "make", "fails with KeyError"),
-        (
-            "from shardline.adapters.base import ChannelCaps\n"
-            "class make:\n"
-            "    name, prefix, caps = 'a', 'a', ChannelCaps(reconciles=True)\n"
-            "    def __init__(self, settings): ...\n"
-            "    async def run(self, edge, *, task_status=None): ...\n"
-            "    async def send(self, out): ...\n",
-            "make",
-            "has no method reconcile",
-        ),
+        ("import no_such_module_of_anybody", "ModuleNotFoundError: No module named"),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("def", "SyntaxError"),
+        ("", "AttributeError"),
     ],
 )
-def test_a_plug_in_that_cannot_be_used_is_refused_with_whose_it_is(
-    site: Path, code: str, target: str, words: str
-) -> None:
-    install(site, "bad-one", code, f"bad = MODULE:{target}")
-    with pytest.raises(BusError) as caught:
-        load_adapter("bad", {"secret": "s3cr3t"})
+def test_what_cannot_be_imported_names_its_distribution(install: Install, module: str, words: str) -> None:
+    install("sad-plugin", "sad = plug_sad:Sad", plug_sad=module)
+    error = refusal("sad")
 
-    assert caught.value.code is Code.UNKNOWN_ADAPTER
-    assert words in caught.value.message
-    assert "bad-one 1.0" in caught.value.message
-    assert "s3cr3t" not in f"{caught.value.message} {caught.value.context}"
-
-
-def test_a_refusal_of_its_settings_passes_through(site: Path) -> None:
-    code = (
-        "from shardline import BusError, Code\n"
-        "def make(settings):\n    raise BusError(Code.BAD_TOKEN, 'no token', setting='token')\n"
-    )
-    install(site, "strict-one", code, "strict = MODULE:make")
-    with pytest.raises(BusError) as caught:
-        load_adapter("strict", {})
-
-    assert caught.value.code is Code.BAD_TOKEN
-    assert caught.value.context == {"setting": "token"}
+    assert error.code is Code.UNKNOWN_ADAPTER
+    assert "sad-plugin 1.2" in error.message
+    assert words in error.message
+    assert error.__cause__ is not None
 
 
 @pytest.mark.parametrize(
-    ("name", "environ", "settings"),
+    ("target", "words"),
     [
-        (
-            "lines",
-            {"SHARDLINE_LINES_SOURCE": "a", "SHARDLINE_LINES_SEND_TO": "b"},
-            {"source": "a", "send_to": "b"},
-        ),
-        ("lines", {"SHARDLINE_LINE_SOURCE": "a", "LINES_SOURCE": "b", "shardline_lines_source": "c"}, {}),
-        ("lines", {"SHARDLINE_LINES_": "a", "SHARDLINE_LINES": "b"}, {}),
-        ("lines", {"SHARDLINE_LINES_TOKEN": ""}, {"token": ""}),
-        ("my.own-lines", {"SHARDLINE_MY_OWN_LINES_SOURCE": "a"}, {"source": "a"}),
-        # Nothing tells a longer name from a longer setting.
-        ("lines", {"SHARDLINE_LINES_TWO_SOURCE": "a"}, {"two_source": "a"}),
+        ("constant", "no callable"),
+        ("Half", "a Half, which is no adapter"),
+        ("the_class", "the class Good, which is no adapter"),
+        ("needs_a_path", "needs the setting path: set SHARDLINE_MY_BAD_PATH"),
+        ("stumbles_over_its_own", "raised KeyError"),
+        ("repeats_a_secret", "raised ValueError"),
     ],
 )
-def test_settings_come_from_the_environment(
-    name: str, environ: Mapping[str, str], settings: Mapping[str, str]
+def test_what_makes_no_adapter_is_refused_and_no_secret_told(
+    install: Install, target: str, words: str
 ) -> None:
-    assert settings_of(name, environ) == settings
+    install("bad-plugin", f"my-bad = plug_bad:{target}", plug_bad=MODULE)
+    settings = {"token": "s3cr3t"} | ({} if target == "needs_a_path" else {"path": "x"})
+    error = refusal("my-bad", **settings)
+
+    assert error.code is Code.UNKNOWN_ADAPTER
+    assert "bad-plugin 1.2" in error.message
+    assert words in error.message
+    assert "s3cr3t" not in str(error) + str(error.context)
+
+
+def test_a_refusal_of_the_plug_in_comes_out_as_it_is(install: Install) -> None:
+    install("bad-plugin", "bad = plug_bad:refuses", plug_bad=MODULE)
+
+    assert refusal("bad").code is Code.BAD_TOKEN
+    assert refusal("bad").message == "the token is from last year"
+
+
+@pytest.mark.parametrize(
+    ("name", "variable", "setting"),
+    [
+        ("lines", "SHARDLINE_LINES_PATH", "path"),
+        ("lines", "SHARDLINE_LINES_POLL_S", "poll_s"),
+        ("my-lines.v2", "SHARDLINE_MY_LINES_V2_PATH", "path"),
+        ("lines", "SHARDLINE_LINES_", None),
+        ("lines", "SHARDLINE_LINES__PATH", None),
+        ("lines", "SHARDLINE_LINES", None),
+        ("lines", "SHARDLINE_STORE", None),
+        ("lines", "shardline_lines_path", None),
+        ("lines", "SHARDLINE_LINES_path", None),
+        ("lines", "MY_SHARDLINE_LINES_PATH", None),
+    ],
+)
+def test_settings_are_read_from_their_variables(name: str, variable: str, setting: str | None) -> None:
+    wanted = {} if setting is None else {setting: " as it is "}
+
+    assert settings_of(name, {variable: " as it is ", "OTHER": "1"}) == wanted

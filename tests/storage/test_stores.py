@@ -1,50 +1,47 @@
-"""Each backend against the whole contract."""
+"""Each backend against the whole contract, by the kit that any other backend is proved with."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from shardline.actors.kit_check import KitCheck
 from shardline.storage.journal import Journal
-from shardline.storage.memory import open_memory
+from shardline.storage.port import Caps
 from shardline.storage.sqlite import open_sqlite
-from tests.kits.store_kit import StoreKit
-from tests.kits.stores import Home
+from shardline.testing import store_kit
+from tests.kits.stores import memory_stores
+
+FSYNC = Caps(shared="host", durable="fsync", emits="atomic")
+PROCESS = Caps(shared="host", durable="process", emits="relayed")
+MEMORY = Caps(shared="process", durable="none", emits="atomic")
+MEMORY_RELAYED = Caps(shared="process", durable="none", emits="relayed")
 
 
-class TestThread(StoreKit):
-    durable = "fsync"
-    shared = "host"
-    emits = "atomic"
-
-    def open(self, home: Home) -> Journal:
-        return open_sqlite(home.path)
+def open_thread(folder: Path) -> Journal:
+    return open_sqlite(folder / "bot.db")
 
 
-@pytest.mark.usefixtures("autojump_clock")
-class TestInline(StoreKit):
-    durable = "process"
-    shared = "host"
-    emits = "relayed"
-
-    def open(self, home: Home) -> Journal:
-        return open_sqlite(home.path, mode="inline", durability="normal", emits="relayed")
+def open_inline(folder: Path) -> Journal:
+    return open_sqlite(folder / "bot.db", mode="inline", durability="normal", emits="relayed")
 
 
-@pytest.mark.usefixtures("autojump_clock")
-class TestMemory(StoreKit):
-    durable = "none"
-    shared = "process"
-    emits = "atomic"
-
-    def open(self, home: Home) -> Journal:
-        return open_memory(database=home.database)
+@pytest.mark.parametrize("check", store_kit(open_thread, FSYNC), ids=str)
+async def test_sqlite_on_a_thread(check: KitCheck, tmp_path: Path) -> None:
+    await check(tmp_path)
 
 
-@pytest.mark.usefixtures("autojump_clock")
-class TestMemoryRelayed(StoreKit):
-    durable = "none"
-    shared = "process"
-    emits = "relayed"
+@pytest.mark.parametrize("check", store_kit(open_inline, PROCESS), ids=str)
+async def test_sqlite_inline(check: KitCheck, tmp_path: Path) -> None:
+    await check(tmp_path)
 
-    def open(self, home: Home) -> Journal:
-        return open_memory(database=home.database, emits="relayed")
+
+@pytest.mark.parametrize("check", store_kit(memory_stores(), MEMORY), ids=str)
+async def test_memory(check: KitCheck, tmp_path: Path) -> None:
+    await check(tmp_path)
+
+
+@pytest.mark.parametrize("check", store_kit(memory_stores("relayed"), MEMORY_RELAYED), ids=str)
+async def test_memory_with_relayed_emits(check: KitCheck, tmp_path: Path) -> None:
+    await check(tmp_path)

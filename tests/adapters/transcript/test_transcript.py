@@ -13,8 +13,8 @@ from shardline.adapters.transcript import Sink, Tally, Transcript, open_sink, re
 from shardline.adapters.transcript.intake import FACT_EVERY_LINES, WINDOW_CHARS, WINDOW_LINES, WORKERS, Intake
 from shardline.adapters.transcript.position import Position, Watermark
 from shardline.adapters.transcript.reader import ChatLine
+from shardline.testing import FakeEdge
 from tests.kits.chat_log import write_log
-from tests.kits.fake_edge import FakeEdge
 
 
 @pytest.fixture

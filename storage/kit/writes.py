@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import attrs
-import pytest
 
-from shardline.actors.errors import Code
-from shardline.storage.commands import (
+from ...actors.errors import Code
+from ..commands import (
     Committed,
     Duplicate,
     Emit,
@@ -20,16 +20,17 @@ from shardline.storage.commands import (
     Stored,
     TakeLease,
 )
-from shardline.storage.port import StoredState
-from shardline.storage.records import InboxStatus, OutboxState
-from tests.kits.store_rows import (
+from ..port import StoredState
+from ..records import InboxStatus, OutboxState
+from .opened import StoreContract, refusal_code, refused, running, submit_all
+from .rows import (
     AT_US,
     TOPIC,
     claim_row,
     finish_row,
 )
-from tests.kits.stores import Home, StoreContract, refusal_code, running, submit_all
-from tests.kits.words import refused
+
+_STATE_BYTES = 256 * 1024
 
 
 class StoreWritesKit(StoreContract):
@@ -37,7 +38,7 @@ class StoreWritesKit(StoreContract):
 
     # Order and offsets.
 
-    async def test_order_of_submission_is_the_order_of_seq_and_offset(self, home: Home) -> None:
+    async def check_order_of_submission_is_the_order_of_seq_and_offset(self, home: Path) -> None:
         keys = [f"tg:{chat}" for chat in range(1, 40)]
         numbers = random.Random(1)
         async with running(self.open(home)) as hand:
@@ -61,7 +62,7 @@ class StoreWritesKit(StoreContract):
             assert all(values == list(range(1, len(values) + 1)) for values in seqs.values())
             assert all(values == list(range(len(values))) for values in offsets.values())
 
-    async def test_inbox_and_outbox_draw_seq_from_one_counter(self, home: Home) -> None:
+    async def check_inbox_and_outbox_draw_seq_from_one_counter(self, home: Path) -> None:
         async with running(self.open(home)) as hand:
             first = await hand.accept("tg:1", 1)
             send = await hand.enqueue("tg:1", "a")
@@ -71,7 +72,7 @@ class StoreWritesKit(StoreContract):
 
     # Repeats.
 
-    async def test_repeat_gives_the_first_place_and_takes_no_offset(self, home: Home) -> None:
+    async def check_repeat_gives_the_first_place_and_takes_no_offset(self, home: Path) -> None:
         async with running(self.open(home)) as hand:
             first = await hand.accept("tg:1", 1)
             again = await hand.store.publish(hand.publish(hand.new_inbox("tg:1", 1)))
@@ -81,7 +82,7 @@ class StoreWritesKit(StoreContract):
             assert later.offset == first.offset + 1
             assert later.seq == first.seq + 1
 
-    async def test_repeats_inside_one_batch_are_stored_once(self, home: Home) -> None:
+    async def check_repeats_inside_one_batch_are_stored_once(self, home: Path) -> None:
         async with running(self.open(home)) as hand:
             parts = [hand.publish(hand.new_inbox("tg:1", number)) for number in (1, 1, 2, 1, 2)]
             outcomes = await submit_all(hand, *parts)
@@ -92,25 +93,25 @@ class StoreWritesKit(StoreContract):
             assert [repeat.offset for repeat in repeats] == [0, 0, 1]
             assert hand.store.reader.count_inbox()[InboxStatus.QUEUED] == 2
 
-    @pytest.mark.parametrize("together", [True, False])
-    async def test_repeat_with_another_content_is_a_conflict(self, home: Home, together: bool) -> None:
+    async def check_repeat_with_another_content_is_a_conflict(self, home: Path) -> None:
         async with running(self.open(home)) as hand:
-            first = hand.publish(hand.new_inbox("tg:1", 1, text="hi"))
-            other = hand.publish(hand.new_inbox("tg:1", 1, text="ho"))
-            outcomes = (
-                await submit_all(hand, first, other)
-                if together
-                else [await hand.store.publish(first), await hand.store.publish(other)]
-            )
+            for number, together in enumerate((True, False)):
+                first = hand.publish(hand.new_inbox("tg:1", number, text="hi"))
+                other = hand.publish(hand.new_inbox("tg:1", number, text="ho"))
+                outcomes = (
+                    await submit_all(hand, first, other)
+                    if together
+                    else [await hand.store.publish(first), await hand.store.publish(other)]
+                )
 
-            assert isinstance(outcomes[1], Duplicate)
-            assert outcomes[1].conflict
+                assert isinstance(outcomes[1], Duplicate)
+                assert outcomes[1].conflict
             stored = hand.store.reader.list_inbox(status=None, key="tg:1", offset=0, limit=9)
-            assert [row.message.payload.text for row in stored] == ["hi"]
+            assert [row.message.payload.text for row in stored] == ["hi", "hi"]
 
     # Claims and leases.
 
-    async def test_accept_is_claimed_under_a_valid_lease(self, home: Home) -> None:
+    async def check_accept_is_claimed_under_a_valid_lease(self, home: Path) -> None:
         async with running(self.open(home)) as hand:
             record = await hand.accept("tg:1", 1, claim=True)
 
@@ -118,7 +119,7 @@ class StoreWritesKit(StoreContract):
             assert (record.claim, record.epoch) == (1, hand.store.info.instance)
             assert record.started_at_us == AT_US
 
-    async def test_accept_under_a_stale_lease_is_stored_unclaimed(self, home: Home) -> None:
+    async def check_accept_under_a_stale_lease_is_stored_unclaimed(self, home: Path) -> None:
         async with running(self.open(home)) as hand:
             row = hand.new_inbox("tg:1", 1)
             stored = await hand.store.publish(hand.publish(row, claim=True, epoch=hand.store.epochs[0] - 1))
@@ -128,7 +129,7 @@ class StoreWritesKit(StoreContract):
             assert hand.inbox(stored.id).status is InboxStatus.QUEUED
             assert hand.inbox(stored.id).claim == 0
 
-    async def test_zombie_is_fenced(self, home: Home) -> None:
+    async def check_zombie_is_fenced(self, home: Path) -> None:
         async with running(self.open(home)) as hand:
             record = await hand.accept("tg:1", 1)
             old = hand.store.epochs[record.shard]
@@ -141,7 +142,7 @@ class StoreWritesKit(StoreContract):
             new = hand.commit(record.shard, epoch=leased.epoch, inbox=(claim_row(record),))
             assert await hand.store.commit(new) == Committed()
 
-    async def test_lease_fences_what_was_submitted_behind_it_in_the_same_batch(self, home: Home) -> None:
+    async def check_lease_fences_what_was_submitted_behind_it_in_the_same_batch(self, home: Path) -> None:
         async with running(self.open(home)) as hand:
             record = await hand.accept("tg:1", 1)
             other = await hand.accept("tg:2", 1)
@@ -159,7 +160,7 @@ class StoreWritesKit(StoreContract):
             assert outcomes[3] == Committed()
             assert hand.inbox(record.id) == record
 
-    async def test_stale_claim_is_refused_alone(self, home: Home) -> None:
+    async def check_stale_claim_is_refused_alone(self, home: Path) -> None:
         async with running(self.open(home)) as hand:
             records = [await hand.accept(f"tg:{chat}", 1, claim=True) for chat in range(6)]
             stale = records[3]
@@ -172,7 +173,7 @@ class StoreWritesKit(StoreContract):
             assert outcomes == [Committed()] * 5
             assert hand.store.reader.count_inbox()[InboxStatus.DONE] == 6
 
-    async def test_late_answer_of_an_earlier_claim_changes_nothing(self, home: Home) -> None:
+    async def check_late_answer_of_an_earlier_claim_changes_nothing(self, home: Path) -> None:
         async with running(self.open(home)) as hand:
             first = await hand.accept("tg:1", 1, claim=True)
             back = attrs.evolve(first, status=InboxStatus.QUEUED, crashes=1)
@@ -184,7 +185,7 @@ class StoreWritesKit(StoreContract):
 
             assert hand.inbox(first.id) == second.after
 
-    async def test_move_must_name_the_row_as_it_is(self, home: Home) -> None:
+    async def check_move_must_name_the_row_as_it_is(self, home: Path) -> None:
         async with running(self.open(home)) as hand:
             record = await hand.accept("tg:1", 1, claim=True)
             for wrong in (
@@ -200,7 +201,7 @@ class StoreWritesKit(StoreContract):
 
             assert hand.inbox(record.id) == record
 
-    async def test_claim_may_ride_behind_its_accept(self, home: Home) -> None:
+    async def check_claim_may_ride_behind_its_accept(self, home: Path) -> None:
         async with running(self.open(home)) as hand:
             row = hand.new_inbox("tg:1", 1)
             outcomes = await submit_all(
@@ -211,33 +212,31 @@ class StoreWritesKit(StoreContract):
             assert outcomes[1] == Committed()
             assert hand.inbox(row.record.id).status is InboxStatus.RUNNING
 
-    @pytest.mark.parametrize("together", [True, False])
-    async def test_claim_of_a_duplicate_is_dropped_and_the_rest_is_stored(
-        self, home: Home, together: bool
-    ) -> None:
+    async def check_claim_of_a_duplicate_is_dropped_and_the_rest_is_stored(self, home: Path) -> None:
         async with running(self.open(home)) as hand:
-            done = await hand.accept("tg:1", 1, claim=True)
-            repeat = hand.new_inbox("tg:1", 1)
-            accept = hand.publish(repeat)
-            commit = hand.commit(
-                done.shard,
-                inbox=(finish_row(done), claim_row(repeat.record)),
-                state=(StateWrite("tg:1", b"s", 1),),
-            )
-            if together:
-                outcome = (await submit_all(hand, accept, commit))[1]
-            else:
-                await hand.store.publish(accept)
-                outcome = await hand.store.commit(commit)
+            for number, together in enumerate((True, False)):
+                done = await hand.accept("tg:1", number, claim=True)
+                repeat = hand.new_inbox("tg:1", number)
+                accept = hand.publish(repeat)
+                commit = hand.commit(
+                    done.shard,
+                    inbox=(finish_row(done), claim_row(repeat.record)),
+                    state=(StateWrite("tg:1", b"s", number),),
+                )
+                if together:
+                    outcome = (await submit_all(hand, accept, commit))[1]
+                else:
+                    await hand.store.publish(accept)
+                    outcome = await hand.store.commit(commit)
 
-            assert outcome == Committed(dropped=(repeat.record.id,))
-            assert hand.inbox(done.id).status is InboxStatus.DONE
-            assert hand.store.reader.state("tg:1") == StoredState(b"s", 1)
-            assert hand.store.reader.inbox(repeat.record.id) is None
+                assert outcome == Committed(dropped=(repeat.record.id,))
+                assert hand.inbox(done.id).status is InboxStatus.DONE
+                assert hand.store.reader.state("tg:1") == StoredState(b"s", number)
+                assert hand.store.reader.inbox(repeat.record.id) is None
 
     # One Commit, all of it or none.
 
-    async def test_commit_is_stored_whole(self, home: Home) -> None:
+    async def check_commit_is_stored_whole(self, home: Path) -> None:
         async with running(self.open(home)) as hand:
             record = await hand.accept("tg:1", 1, claim=True)
             follower = await hand.accept("tg:1", 2)
@@ -263,7 +262,7 @@ class StoreWritesKit(StoreContract):
             assert hand.store.reader.state("tg:1") == StoredState(b"s", 3)
             assert hand.store.reader.fact("core", "pos") == b"9"
 
-    async def test_commit_with_one_bad_move_stores_nothing_of_it(self, home: Home) -> None:
+    async def check_commit_with_one_bad_move_stores_nothing_of_it(self, home: Path) -> None:
         async with running(self.open(home)) as hand:
             record = await hand.accept("tg:1", 1, claim=True)
             gone = await hand.accept("tg:1", 2, claim=True)
@@ -292,7 +291,7 @@ class StoreWritesKit(StoreContract):
             # The refused part took no number either.
             assert (await hand.accept("tg:1", 3)).seq == gone.seq + 1
 
-    async def test_row_of_another_shard_is_refused(self, home: Home) -> None:
+    async def check_row_of_another_shard_is_refused(self, home: Path) -> None:
         async with running(self.open(home)) as hand:
             record = await hand.accept("tg:1", 1, claim=True)
             other = (record.shard + 1) % hand.store.info.shard_count
@@ -305,21 +304,23 @@ class StoreWritesKit(StoreContract):
 
             assert hand.inbox(record.id) == record
 
-    @pytest.mark.parametrize("size_bytes", [256 * 1024, 256 * 1024 + 1])
-    async def test_state_has_a_limit(self, home: Home, size_bytes: int) -> None:
+    async def check_state_has_a_limit(self, home: Path) -> None:
         async with running(self.open(home)) as hand:
-            write = StateWrite("tg:1", bytes(size_bytes), 1)
-            outcomes = await submit_all(
-                hand, hand.commit(hand.shard("tg:1"), state=(write,)), hand.publish(hand.new_inbox("tg:1", 1))
-            )
+            for size_bytes in (_STATE_BYTES, _STATE_BYTES + 1):
+                write = StateWrite("tg:1", bytes(size_bytes), 1)
+                outcomes = await submit_all(
+                    hand,
+                    hand.commit(hand.shard("tg:1"), state=(write,)),
+                    hand.publish(hand.new_inbox("tg:1", size_bytes)),
+                )
 
-            if size_bytes > 256 * 1024:
-                assert refusal_code(outcomes[0]) is Code.TOO_LARGE
-            else:
-                assert outcomes[0] == Committed()
-            assert isinstance(outcomes[1], Stored)
+                if size_bytes > _STATE_BYTES:
+                    assert refusal_code(outcomes[0]) is Code.TOO_LARGE
+                else:
+                    assert outcomes[0] == Committed()
+                assert isinstance(outcomes[1], Stored)
 
-    async def test_part_that_cannot_be_stored_is_refused_alone(self, home: Home) -> None:
+    async def check_part_that_cannot_be_stored_is_refused_alone(self, home: Path) -> None:
         async with running(self.open(home)) as hand:
             bad = hand.new_inbox("tg:1", 2)
             huge = attrs.evolve(bad.record, accepted_at_us=2**63)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import attrs
 
-from shardline.storage.commands import (
+from ..commands import (
     InboxMove,
     OutboxMove,
 )
-from shardline.storage.records import InboxStatus, OutboxState
-from tests.kits.store_rows import (
+from ..records import InboxStatus, OutboxState
+from .opened import StoreContract, running
+from .rows import (
     AT_US,
     claim_row,
     doubt_send,
@@ -19,7 +22,6 @@ from tests.kits.store_rows import (
     finish_send,
     kill_row,
 )
-from tests.kits.stores import Home, StoreContract, running
 
 
 class StoreReadsKit(StoreContract):
@@ -27,7 +29,7 @@ class StoreReadsKit(StoreContract):
 
     # Reads.
 
-    async def test_lanes_are_found_and_paged(self, home: Home) -> None:
+    async def check_lanes_are_found_and_paged(self, home: Path) -> None:
         async with running(self.open(home)) as hand:
             shard = hand.shard("tg:1")
             keys = sorted(key for key in (f"tg:{chat}" for chat in range(200)) if hand.shard(key) == shard)
@@ -53,7 +55,7 @@ class StoreReadsKit(StoreContract):
             sends = reader.outbox_lane(shard, keys[2], 0, 99)
             assert reader.outbox_lane(shard, keys[2], sends[1].record.seq, 99) == sends[2:]
 
-    async def test_lanes_hold_open_rows_alone(self, home: Home) -> None:
+    async def check_lanes_hold_open_rows_alone(self, home: Path) -> None:
         async with running(self.open(home)) as hand:
             done, dead, failed, running_ = [await hand.accept("tg:1", n, claim=True) for n in range(4)]
             queued = await hand.accept("tg:1", 4)
@@ -84,7 +86,7 @@ class StoreReadsKit(StoreContract):
             assert reader.list_inbox(status=None, key=None, offset=2, limit=2) == everything[2:4]
             assert reader.count_retried() == (1, 0)
 
-    async def test_crashed_rows_are_found(self, home: Home) -> None:
+    async def check_crashed_rows_are_found(self, home: Path) -> None:
         async with running(self.open(home)) as hand:
             for crashes in range(4):
                 record = await hand.accept("tg:1", crashes, claim=True)
@@ -96,7 +98,7 @@ class StoreReadsKit(StoreContract):
 
             assert [record.crashes for record in hand.store.reader.crashed()] == [2]
 
-    async def test_sends_are_found_by_state(self, home: Home) -> None:
+    async def check_sends_are_found_by_state(self, home: Path) -> None:
         async with running(self.open(home)) as hand:
             rows = {state: await hand.enqueue("tg:1", state, started=True) for state in OutboxState}
             await hand.move(finish_send(rows[OutboxState.SENT]))
@@ -128,7 +130,7 @@ class StoreReadsKit(StoreContract):
             )
             assert reader.count_retried() == (0, 1)
 
-    async def test_dead_rows_are_listed_by_time_of_death(self, home: Home) -> None:
+    async def check_dead_rows_are_listed_by_time_of_death(self, home: Path) -> None:
         async with running(self.open(home)) as hand:
             records = [await hand.accept("tg:1", number, claim=True) for number in range(3)]
             for record, at_us in zip(records, (AT_US + 30, AT_US + 50, AT_US + 30), strict=True):
@@ -137,7 +139,7 @@ class StoreReadsKit(StoreContract):
             dead = hand.store.reader.list_inbox(status=InboxStatus.DEAD, key=None, offset=0, limit=9)
             assert [row.record.id for row in dead] == [records[1].id, records[2].id, records[0].id]
 
-    async def test_every_field_of_a_row_is_kept(self, home: Home) -> None:
+    async def check_every_field_of_a_row_is_kept(self, home: Path) -> None:
         async with running(self.open(home)) as hand:
             record = await hand.accept("tg:1", 1, claim=True)
             failed = fail_row(record, text="torn \ud800 text")
@@ -156,20 +158,10 @@ class StoreReadsKit(StoreContract):
             await hand.move(failed_send)
             assert hand.outbox(sent.id) == failed_send.after
 
-    async def test_raw_bytes_of_a_message_are_kept(self, home: Home) -> None:
+    async def check_raw_bytes_of_a_message_are_kept(self, home: Path) -> None:
         async with running(self.open(home)) as hand:
             record = await hand.accept("tg:1", 1)
             stored = hand.store.reader.inbox(record.id)
 
             assert stored is not None
             assert stored.message.raw == b"{}"
-
-    async def test_backend_does_what_it_claims(self, home: Home) -> None:
-        async with running(self.open(home)) as hand:
-            record = await hand.accept("tg:1", 1)
-
-            assert hand.store.caps.durable == self.durable
-            assert hand.store.caps.shared == self.shared
-        if self.durable != "none":
-            async with running(self.open(Home(home.folder))) as hand:
-                assert hand.inbox(record.id) == record

@@ -1,0 +1,74 @@
+"""What an adapter read, as a message of the bus. Pure but for the new id."""
+
+from __future__ import annotations
+
+import attrs
+
+from ..actors.envelope import MessageEnvelope
+from ..actors.errors import Code
+from ..actors.extensions import EMPTY, Extensions
+from ..actors.identifiers import new_uuid7, session_id_for
+from ..actors.instants import rfc3339_from_us, us_from_rfc3339
+from ..actors.message import BusMessage, Direction, clean_text
+from .channel import Inbound
+
+CONTENT_CODES = frozenset(
+    {
+        Code.INVALID_MESSAGE,
+        Code.TOO_LARGE,
+        Code.INVALID_TOPIC,
+        Code.NO_SUBSCRIBER,
+        Code.IDEMPOTENCY_KEY_REQUIRED,
+    }
+)
+"""Refusals of one message for what it is: a linear edge counts them and goes on."""
+
+
+def message_of(
+    inbound: Inbound, *, channel: str, prefix: str, store_uuid: str, store_made_at_us: int, now_us: int
+) -> BusMessage:
+    """Make the message, not validated yet.
+
+    Args:
+        inbound: As read.
+        channel: The adapter's name.
+        prefix: Of its conversation keys.
+        store_uuid, store_made_at_us: What session ids are derived from.
+        now_us: Wall clock, microseconds since 1970 UTC.
+    Raises:
+        BusError: INVALID_MESSAGE, `sent_at` is no RFC 3339, or the text is none.
+    """
+    key = f"{prefix}:{inbound.address}"
+    extensions = inbound.extensions
+    if extensions is EMPTY:
+        extensions = Extensions(
+            platform_message_id=inbound.platform_message_id,
+            reply_to=inbound.reply_to,
+            from_user_id=inbound.sender,
+        )
+    elif extensions.platform_message_id is None:
+        extensions = attrs.evolve(extensions, platform_message_id=inbound.platform_message_id)
+    message_id = new_uuid7()
+    return BusMessage(
+        id=message_id,
+        direction=Direction.INBOUND,
+        channel=channel,
+        topic=inbound.topic,
+        conversation_key=key,
+        participant_key=f"{prefix}:{inbound.sender}" if inbound.sender else None,
+        idempotency_key=inbound.platform_message_id,
+        correlation_id=message_id,
+        payload=MessageEnvelope(
+            message_id=inbound.platform_message_id,
+            text=clean_text(inbound.text),
+            sent_at=inbound.sent_at or rfc3339_from_us(now_us),
+            session_id=inbound.session_id or session_id_for(store_uuid, store_made_at_us, key),
+            reply_to=inbound.reply_to,
+        ),
+        created_at_us=us_from_rfc3339(inbound.sent_at, "sent_at") if inbound.sent_at else now_us,
+        extensions=extensions,
+        raw=inbound.raw,
+    )
+
+
+__all__ = ["CONTENT_CODES", "message_of"]
