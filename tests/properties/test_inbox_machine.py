@@ -215,7 +215,9 @@ class InboxMachine(RuleBasedStateMachine):
     @invariant()
     def only_a_failed_row_waits(self) -> None:
         assert (self.row.next_at_us is not None) == (self.row.status is InboxStatus.FAILED)
-        assert (self.row.dead_at_us is not None) == (self.row.status in {InboxStatus.DEAD, InboxStatus.PURGED})
+        assert (self.row.dead_at_us is not None) == (
+            self.row.status in {InboxStatus.DEAD, InboxStatus.PURGED}
+        )
         assert (self.row.done_at_us is not None) == (self.row.status is InboxStatus.DONE)
 
 
