@@ -39,6 +39,12 @@ class Alarms:
         while True:
             now_s = trio.current_time()
             while self._heap and self._heap[0][0] <= now_s:
-                heapq.heappop(self._heap)[2]()
+                alarm = heapq.heappop(self._heap)
+                try:
+                    alarm[2]()
+                except Exception:
+                    # Rung again by the next run: somebody waits for it.
+                    heapq.heappush(self._heap, alarm)
+                    raise
             with trio.CancelScope(deadline=self.next_s) as self._scope:
                 await trio.sleep_forever()

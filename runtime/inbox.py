@@ -90,9 +90,10 @@ class Inbox:
         )
         try:
             store.submit(part, accept.settle)
-        except BusError as error:
+        except Exception:
             # Not handed over: what was reserved for it goes back, as after a refusal.
-            accept.settle(Refused(error))
+            accept.settle(Refused(BusError(Code.BUS_CLOSED, "the store did not take it")))
+            raise
         # Once handed over it cannot be cancelled. A closing store settles it at once.
         if accept.outcome is None:
             accept.task = trio.lowlevel.current_task()

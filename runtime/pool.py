@@ -239,10 +239,13 @@ class WorkerPool(Generic[J]):
     def _end(
         self, job: J, error: BaseException | None, *, timed_out: bool = False, cancelled: bool = False
     ) -> None:
-        del self._running[job]
+        # A worker that crashed between taking a job and noting it tells its end all the same.
+        self._running.pop(job, None)
         revoked = self._revoked.get(job)
         if revoked is None:
             job.ended(error, timed_out=timed_out, cancelled=cancelled)
         else:
-            job.ended(error, timed_out=False, cancelled=True)
-            revoked.set()
+            try:
+                job.ended(error, timed_out=False, cancelled=True)
+            finally:
+                revoked.set()

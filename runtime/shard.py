@@ -278,7 +278,9 @@ class ShardActor(Actor[ShardMessage]):
             for _ in range(slots):
                 pool.give_back()
         self._held.clear()
-        services.tokens.give_back(self.inbox.tokens_held)
+        # Once, even if this recovery fails in its turn.
+        tokens, self.inbox.tokens_held = self.inbox.tokens_held, 0
+        services.tokens.give_back(tokens)
         self.epoch = leased.epoch
         self._unsettled = 0
         self._flush_told = False

@@ -9,9 +9,11 @@ from typing import Literal
 import attrs
 import pytest
 import structlog
+import trio
 from trio.testing import MockClock
 
 from shardline import Runtime
+from shardline.adapters.base import Edge
 from shardline.runtime.edge import EdgeActor
 from shardline.runtime.inbox import Inbox
 from shardline.runtime.pool import WorkerPool
@@ -21,8 +23,10 @@ from shardline.runtime.shard import ShardActor
 from shardline.runtime.shard_inbox import ShardInbox
 from shardline.runtime.shard_outbox import ShardOutbox
 from shardline.runtime.turn import Turn
+from shardline.storage.journal import Journal
 from tests.kits.crashes import (
     Crowd,
+    Injected,
     Place,
     actors_of,
     busy_bot,
@@ -38,7 +42,7 @@ Kind = Literal["memory", "relayed", "file", "thread"]
 
 @attrs.frozen
 class Case:
-    """A method of an actor that fails at some of its calls; `actor` is who has crashed then, by the first of its name."""
+    """A method of an actor that fails at some of its calls; `actor` is how the name of who crashes begins."""
 
     owner: type
     method: str
@@ -59,18 +63,18 @@ CASES = {
     "a shard at a send's end": Case(ShardOutbox, "send_ended", [50, 120], "shard-"),
     "a shard after a send's end": Case(ShardOutbox, "send_ended", [50, 120], "shard-", after=True),
     "a shard at placed sends": Case(ShardOutbox, "placed", [45], "shard-"),
-    "a shard in its recovery": Case(ShardActor, "_recover", [1], "shards", kinds=()),
     "the supervisor of shards": Case(ShardInbox, "turn_ended", SIX, "shards"),
     "the supervisor of shards at sends": Case(ShardOutbox, "send_ended", SIX, "shards", after=True),
     "turns": Case(Turn, "ended", [70], "topic-", after=True),
-    "turns in their pool": Case(WorkerPool, "_begin", [100], "", kinds=("memory",)),
-    "the supervisor of turns": Case(Turn, "ended", range(60, 260, 30), "topics", after=True),
+    "turns in their pool": Case(WorkerPool, "_begin", [100, 200], "", kinds=("memory",)),
+    "the supervisor of turns": Case(Turn, "ended", range(60, 500, 20), "topics", after=True),
     "deliveries": Case(Send, "ended", [70], "delivery-", after=True),
-    "the supervisor of deliveries": Case(Send, "ended", range(60, 260, 30), "outbox", after=True),
+    "the supervisor of deliveries": Case(Send, "ended", range(60, 500, 20), "outbox", after=True),
     "an edge before accepts": Case(EdgeActor, "accept", [50, 51, 170], "edge-"),
     "an edge after a token": Case(EdgeActor, "_message", [50, 170], "edge-"),
     "the supervisor of edges": Case(EdgeActor, "accept", range(50, 800, 50), "edges"),
     "an accept": Case(Inbox, "_status", [60, 130], "edge-"),
+    "the way into the journal": Case(Journal, "submit", [60, 150, 151], "", kinds=("memory", "file")),
     "the relay": Case(Relay, "_relay", [3, 20], "relay", emits=True, kinds=("relayed",)),
     "the supervisor of the relay": Case(
         Relay, "_relay", range(3, 9), "inbox", emits=True, kinds=("relayed",)
@@ -101,3 +105,82 @@ async def test_an_actor_that_crashes_under_load_loses_nothing(
                 assert {line["actor"] for line in told} == set(crashed)
                 assert runtime.status().run["crashes"] >= 1
     assert failed
+
+
+RECOVERIES = {
+    "at its lease": (ShardActor, "_recover", [1, 2]),
+    "at its new lanes": (ShardInbox, "__init__", [5, 7]),
+    "at sends under way": (ShardOutbox, "adopt", [1]),
+    "at its first flush": (ShardInbox, "refill", [5]),
+}
+
+
+@pytest.mark.parametrize("kind", ["memory", "file"])
+@pytest.mark.parametrize("where", RECOVERIES)
+async def test_a_shard_that_crashes_again_while_it_recovers_loses_nothing(
+    autojump_clock: MockClock, tmp_path: Path, where: str, kind: Kind
+) -> None:
+    owner, method, at = RECOVERIES[where]
+    crowd = Crowd()
+    with (
+        structlog.testing.capture_logs(),
+        crash_in(ShardInbox, "turn_ended", at=[40, 90], after=True),
+        crash_in(owner, method, at=at) as failed,
+    ):
+        async with Runtime.open(busy_bot(), store=Place(kind, tmp_path).open(), adapters=[crowd]) as runtime:
+            await work(runtime)
+
+            check_nothing_lost(runtime, crowd)
+            check_all_up(runtime)
+    assert failed
+
+
+class Moody(Crowd):
+    """Its second run goes wrong in its own way, after the first was cut off in the middle of everything."""
+
+    def __init__(self, mood: str) -> None:
+        super().__init__()
+        self.mood = mood
+        self.runs = 0
+
+    async def run(self, edge: Edge, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        self.runs += 1
+        if self.runs == 1:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self.fail_after, 0.006)
+                await super().run(edge, task_status=task_status)
+        elif self.runs == 2:
+            if self.mood == "hangs":
+                await trio.sleep_forever()
+            elif self.mood == "raises":
+                raise Injected
+            elif self.mood == "is ready twice":
+                task_status.started()
+                task_status.started()
+            await trio.lowlevel.checkpoint()
+        else:
+            await super().run(edge, task_status=task_status)
+
+    async def fail_after(self, delay_s: float) -> None:
+        await trio.sleep(delay_s)
+        raise ExceptionGroup("both sockets", [Injected(), Injected()])
+
+
+@pytest.mark.parametrize("kind", ["memory", "file"])
+@pytest.mark.parametrize("mood", ["hangs", "raises", "returns", "is ready twice"])
+async def test_a_channel_that_goes_wrong_in_any_way_loses_nothing(
+    autojump_clock: MockClock, tmp_path: Path, mood: str, kind: Kind
+) -> None:
+    """It raises a group at first; then, see its mood; then it runs well."""
+    crowd = Moody(mood)
+    with structlog.testing.capture_logs() as lines, no_task_left():
+        async with Runtime.open(busy_bot(), store=Place(kind, tmp_path).open(), adapters=[crowd]) as runtime:
+            await work(runtime)
+
+            check_nothing_lost(runtime, crowd)
+            check_all_up(runtime)
+            assert actors_of(runtime)["edge-crowd"].crashes == 2
+    assert crowd.runs == 3
+    types = [line["error_type"] for line in lines if line["event"] == "actor.crashed"]
+    second = {"hangs": "StartTimeoutError", "raises": "Injected"}.get(mood, "RuntimeError")
+    assert types == ["ExceptionGroup", second]
