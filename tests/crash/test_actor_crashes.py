@@ -14,8 +14,9 @@ import trio
 from trio.testing import MockClock
 
 from shardline import Runtime
+from shardline.actors.child import ChildState
 from shardline.adapters.base import Edge
-from shardline.runtime import edge
+from shardline.runtime import edge as edge_module
 from shardline.runtime.edge import EdgeActor
 from shardline.runtime.inbox import Inbox
 from shardline.runtime.pool import WorkerPool
@@ -26,7 +27,9 @@ from shardline.runtime.shard_inbox import ShardInbox
 from shardline.runtime.shard_outbox import ShardOutbox
 from shardline.runtime.turn import Turn
 from shardline.storage.journal import Journal
+from shardline.storage.records import OutboxState
 from tests.kits.crashes import (
+    CONVERSATIONS,
     Crowd,
     Injected,
     Place,
@@ -73,7 +76,7 @@ CASES = {
     "deliveries": Case(Send, "ended", [70], "delivery-", after=True),
     "the supervisor of deliveries": Case(Send, "ended", range(60, 500, 20), "outbox", after=True),
     "an edge before accepts": Case(EdgeActor, "accept", [50, 51, 170], "edge-"),
-    "an edge after a token": Case(edge, "message_of", [50, 170], "edge-"),
+    "an edge after a token": Case(edge_module, "message_of", [50, 170], "edge-"),
     "the supervisor of edges": Case(EdgeActor, "accept", range(50, 800, 50), "edges"),
     "an accept": Case(Inbox, "_status", [60, 130], "edge-"),
     "the way into the journal": Case(Journal, "submit", [60, 150, 151], "", kinds=("memory", "file")),
@@ -188,3 +191,57 @@ async def test_a_channel_that_goes_wrong_in_any_way_loses_nothing(
     types = [line["error_type"] for line in lines if line["event"] == "actor.crashed"]
     second = {"hangs": "StartTimeoutError", "raises": "Injected"}.get(mood, "RuntimeError")
     assert types == ["ExceptionGroup", second]
+
+
+@pytest.mark.parametrize("kind", ["memory", "file"])
+async def test_what_a_channel_cannot_look_up_is_uncertain_and_never_sent_twice(
+    autojump_clock: MockClock, tmp_path: Path, kind: Kind
+) -> None:
+    """Sends that were under way when the delivery actor crashed wait for a person; all others go on in order."""
+    crowd = Crowd(reconciles=False)
+    with structlog.testing.capture_logs(), no_task_left():
+        async with Runtime.open(busy_bot(), store=Place(kind, tmp_path).open(), adapters=[crowd]) as runtime:
+            with crash_in(Send, "ended", at=[70], after=True) as failed:
+                await work(runtime)
+
+            check_nothing_lost(runtime, crowd, uncertain=True)
+            uncertain = runtime.status().outbox[OutboxState.UNCERTAIN]
+            assert 0 < uncertain < CONVERSATIONS
+    assert failed
+
+
+async def test_the_status_shows_the_tree_with_what_went_wrong_in_it(
+    autojump_clock: MockClock, tmp_path: Path
+) -> None:
+    crowd = Crowd()
+    with structlog.testing.capture_logs():
+        async with Runtime.open(
+            busy_bot(), store=Place("file", tmp_path).open(), adapters=[crowd]
+        ) as runtime:
+            with crash_in(ShardInbox, "turn_ended", at=SIX):
+                await work(runtime)
+            status = runtime.status()
+
+    names = ["journal", "recovery", "inbox", "timers", "shards", "topics", "outbox", "edges", "upkeep"]
+    assert [actor.name for actor in status.actors] == names
+    by_name = {actor.name: actor for actor in status.actors}
+    assert by_name["recovery"].state is ChildState.ENDED
+    shards = by_name["shards"]
+    assert (shards.crashes, shards.restarts, shards.last_error_type, shards.last_error_code) == (
+        1,
+        1,
+        "Injected",
+        None,
+    )
+    assert [by_name[name].restarts for name in ("journal", "timers", "topics", "outbox", "edges")] == [
+        0,
+        0,
+        1,
+        1,
+        1,
+    ]
+    assert [shard.name for shard in shards.children] == [f"shard-{n}" for n in range(4)]
+    assert sum(shard.crashes for shard in shards.children) == status.run["crashes"] == 6
+    assert {(shard.mailbox_messages, shard.mailbox_capacity) for shard in shards.children} == {(0, 8192)}
+    [edge] = by_name["edges"].children
+    assert (edge.name, edge.state, edge.mailbox_capacity) == ("edge-crowd", ChildState.ENDED, None)
