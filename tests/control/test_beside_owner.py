@@ -117,7 +117,7 @@ def test_a_record_that_is_no_text_is_refused_and_the_owner_lives(store: Path, co
     row[column] = "CAST(x'ff22' AS TEXT)"
     database = apsw.Connection(str(store))
     database.execute(
-        f"INSERT INTO control (id, verb, args, actor, created_at, status) VALUES ({', '.join(row.values())}, 0, 'waiting')"
+        f"INSERT INTO control ({', '.join(row)}, created_at, status) VALUES ({', '.join(row.values())}, 0, 'waiting')"
     )
     database.close()
     with owner_process(store):
