@@ -73,7 +73,7 @@ def load_adapter(name: str, settings: Mapping[str, str]) -> Adapter:
     if not callable(make):
         raise _unusable(point, f"{point.value} is no callable that takes the settings")
     try:
-        made = cast("object", make(settings))
+        made: object = make(settings)
     except BusError:
         raise
     except KeyError as error:

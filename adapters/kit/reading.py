@@ -76,7 +76,8 @@ class Reading:
         self.check_error()
         assert not scope.cancelled_caught, (
             f"{len(edge.accepted)} of {count} messages were accepted in {LIMIT_S:g} seconds; {edge.duplicates} came "
-            f"under an id that was known, {len(edge.refusals)} broke a rule, {len(edge.bad)} were called unreadable"
+            f"under an id that was known, {len(edge.bad)} were called unreadable, {len(edge.refusals)} broke a rule"
+            f"{': ' + edge.refusals[0].message if edge.refusals else ''}"
         )
 
     def check_error(self) -> None:

@@ -31,6 +31,8 @@ from .rows import (
     start_send,
 )
 
+_RAISE_LIMIT_S = 10.0
+
 
 class StoreLifeKit(StoreContract):
     """What a backend keeps over time."""
@@ -111,18 +113,22 @@ class StoreLifeKit(StoreContract):
     async def check_publish_cancelled_after_the_hand_over_learns_the_outcome(self, home: Path) -> None:
         async with running(self.open(home)) as hand:
             stored: list[object] = []
-            scope = trio.CancelScope()
 
-            async def publish(part: Publish) -> None:
+            async def publish(part: Publish, scope: trio.CancelScope) -> None:
                 with scope:
                     stored.append(await hand.store.publish(part))
 
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(publish, hand.publish(hand.new_inbox("tg:1", 1)))
-                await trio.lowlevel.checkpoint()
-                scope.cancel()
+            # Cancelled at every step of the way, and often, for tasks run in any order.
+            for number in range(60):
+                async with trio.open_nursery() as nursery:
+                    scope = trio.CancelScope()
+                    nursery.start_soon(publish, hand.publish(hand.new_inbox("tg:1", number)), scope)
+                    for _ in range(number % 4):
+                        await trio.lowlevel.checkpoint()
+                    scope.cancel()
 
-            assert len(stored) == hand.store.reader.count_inbox()[InboxStatus.QUEUED]
+            await hand.accept("tg:1", 99)
+            assert len(stored) + 1 == hand.store.reader.count_inbox()[InboxStatus.QUEUED]
 
     async def check_stopping_stores_what_was_submitted_and_refuses_the_rest(self, home: Path) -> None:
         store = self.open(home)
@@ -161,7 +167,8 @@ class StoreLifeKit(StoreContract):
                 store.submit(hand.publish(hand.new_inbox("tg:1", 1)), told.append)
                 store.submit(hand.publish(hand.new_inbox("tg:1", 2)), fail)
                 store.submit(hand.publish(hand.new_inbox("tg:1", 3)), told.append)
-                await trio.sleep_forever()
+                with trio.move_on_after(_RAISE_LIMIT_S):
+                    await trio.sleep_forever()
         except* LookupError:
             raised = True
 

@@ -35,12 +35,18 @@ class StoreContract:
 
 @asynccontextmanager
 async def running(store: Store) -> AsyncGenerator[Hand]:
-    """Run a store until the block ends, then stop it in good order."""
+    """Run a store until the block ends, then stop it in good order; what the block raises comes out as it is."""
+    failed: Exception | None = None
     with trio.fail_after(_LIMIT_S):
         async with trio.open_nursery() as nursery:
             await nursery.start(store.run)
-            yield Hand(store)
+            try:
+                yield Hand(store)
+            except Exception as error:
+                failed = error
             nursery.cancel_scope.cancel()
+    if failed is not None:
+        raise failed
 
 
 async def submit_all(hand: Hand, *parts: Part) -> list[Outcome]:
