@@ -111,4 +111,8 @@ def _age(turn: Plain) -> float:
 
 def _told(edge: ChildStatistics) -> str:
     crashes = f"{edge.state.value}, {edge.crashes} crashes"
-    return crashes if edge.last_error_type is None else f"{crashes}, last {edge.last_error_code or edge.last_error_type}"
+    return (
+        crashes
+        if edge.last_error_type is None
+        else f"{crashes}, last {edge.last_error_code or edge.last_error_type}"
+    )
