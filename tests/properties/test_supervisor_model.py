@@ -6,7 +6,7 @@ Between two deeds all restarts have happened; or the tree is stopped in the midd
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import attrs
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from structlog.testing import LogCapture
 from trio.testing import MockClock
 
-from shardline.actors.child import ChildStatistics
+from shardline.actors.child import ChildStatistics, Start
 from shardline.actors.errors import BusError, Code
 from shardline.actors.restart import Backoff, Restart, RestartBudget, Strategy
 from shardline.actors.supervisor import ChildSpec, ChildState, Supervisor
@@ -72,6 +72,14 @@ def supervisors(children: st.SearchStrategy[Node], most: int) -> st.SearchStrate
 
 
 TREES = supervisors(st.one_of(LEAVES, supervisors(LEAVES, 3)), 4)
+
+
+def is_fatal(error: Exception) -> bool:
+    return isinstance(error, Fatal)
+
+
+def is_excused(error: Exception) -> bool:
+    return isinstance(error, Excused)
 
 
 class Troupe:
@@ -146,9 +154,7 @@ class Troupe:
         return supervisor
 
     def _spec(self, node: Node) -> ChildSpec:
-        escalates: bool | Callable[[Exception], bool] = node.escalates == "always"
-        if node.escalates == "fatal":
-            escalates = lambda error: isinstance(error, Fatal)  # noqa: E731
+        escalates = is_fatal if node.escalates == "fatal" else node.escalates == "always"
         if node.children is None:
             self._faults[node.name] = deque()
             spec = ChildSpec(node.name, self._leaf(node.name), restart=node.restart, escalates=escalates)
@@ -157,10 +163,10 @@ class Troupe:
         return attrs.evolve(
             spec,
             restart=node.restart,
-            is_excused=(lambda error: isinstance(error, Excused)) if node.excuses else None,
+            is_excused=is_excused if node.excuses else None,
         )
 
-    def _leaf(self, name: str) -> Callable[..., Awaitable[None]]:
+    def _leaf(self, name: str) -> Start:
         async def start(*, task_status: trio.TaskStatus[None]) -> None:
             self.events.append(f"+{name}")
             try:
