@@ -105,7 +105,8 @@ async def purge_dead(
         if not messages and not sends:
             return counts
         stale: BusError | None = None
-        for shard in sorted({row.record.shard for row in (*messages, *sends)}):
+        shards = {row.record.shard for row in messages} | {row.record.shard for row in sends}
+        for shard in sorted(shards):
             some_messages = [row for row in messages if row.record.shard == shard]
             some_sends = [row for row in sends if row.record.shard == shard]
             after = {
