@@ -29,10 +29,13 @@ def is_passing(error: BusError) -> bool:
 
 
 def progress_of(control: StoredControl | None) -> Mapping[str, Plain]:
-    """How far a record has come, or its result."""
+    """How far a record has come, or its result; nothing where a foreign writer left what is none."""
     if control is None or control.result is None:
         return {}
-    found = loads(control.result)
+    try:
+        found = loads(control.result)
+    except BusError:
+        return {}
     return found if isinstance(found, dict) else {}
 
 
