@@ -156,14 +156,21 @@ async def test_a_purge_whose_record_has_ended_ends(store: Path) -> None:
 
 
 @pytest.mark.parametrize("progress", ["{", "[]", '{"requeued": 7, "refused": {}}', '{"messages": "x"}'])
-@pytest.mark.parametrize("verb", [ALL, EVERYTHING, Requeue((RowRef("in", 99),))])
-def test_progress_that_is_none_stops_nobody(store: Path, verb: Verb, progress: str) -> None:
+@pytest.mark.parametrize(
+    ("verb", "status", "code", "rows"),
+    [
+        (ALL, "done", None, "queued"),
+        (EVERYTHING, "done", None, "purged"),
+        (Requeue((RowRef("in", 99),)), "refused", "NOT_FOUND", "dead"),
+    ],
+)
+def test_progress_that_is_none_stops_nobody(
+    store: Path, progress: str, verb: Verb, status: str, code: str | None, rows: str
+) -> None:
     """A foreign writer may leave anything; neither doing it nor refusing it may fail of that."""
     leave(store, verb)
     query(store, "UPDATE control SET result = ?", progress)
     result = decide(store, verb, control_id="c1")
 
-    ends = {ALL: ("done", None, "queued"), EVERYTHING: ("done", None, "purged")}
-    status, code, rows = ends.get(verb, ("refused", "NOT_FOUND", "dead"))
     assert (result.status, result.code) == (status, code)
     assert query(store, "SELECT DISTINCT status FROM inbox") == [(rows,)]
