@@ -156,7 +156,7 @@ class Runtime:
         )
 
         async def publish(message: BusMessage) -> Receipt:
-            return await runtime.publish_validated(message)
+            return await runtime._publish_message(message, None, takes_token=False)
 
         tree = build_tree(
             services,
@@ -325,12 +325,13 @@ class Runtime:
                 await self._drain()
         self._tree_scope.cancel()
 
-    async def _publish_message(self, message: BusMessage, timeout_s: float | None) -> Receipt:
+    async def _publish_message(
+        self, message: BusMessage, timeout_s: float | None, *, takes_token: bool = True
+    ) -> Receipt:
         if message.direction is Direction.OUTBOUND:
             return await self._publish_send(message)
-        outcome = await self._tree.inbox.accept(
-            message, dedupe_key=f"topic:{message.topic}:{message.idempotency_key}", timeout_s=timeout_s
-        )
+        accept, name = self._tree.inbox.accept, f"topic:{message.topic}:{message.idempotency_key}"
+        outcome = await accept(message, dedupe_key=name, timeout_s=timeout_s, takes_token=takes_token)
         home = shard_of(message.conversation_key, self.info.shard_count)
         return receipt_of(message.topic, home, outcome)
 

@@ -113,12 +113,27 @@ def build_tree(
     inbox = Inbox(services, park_unhandled=park_unhandled)
     edges = tuple(EdgeActor(adapter, inbox, services) for adapter in adapters)
 
+    crashed = partial(services.count, "crashes")
+    edge_group = Supervisor(
+        "edges",
+        [
+            ChildSpec(
+                f"edge-{edge.adapter.name}",
+                edge.run,
+                restart=Restart.TRANSIENT,
+                escalates=partial(is_late, edges=edges),
+                is_excused=is_of_the_store,
+            )
+            for edge in edges
+        ],
+        log=log,
+        crashed=crashed,
+    )
     upkeep: list[ChildSpec] = []
     if services.store.caps.shared != "process":
         control = ControlActor(LiveHands(services, publish), log)
-        upkeep = [ChildSpec("control", control.run), ChildSpec("pulse", PulseActor(services).run)]
-
-    crashed = partial(services.count, "crashes")
+        pulse = PulseActor(services, edge_group.statistics)
+        upkeep = [ChildSpec("control", control.run), ChildSpec("pulse", pulse.run)]
 
     def group(
         name: str, children: list[ChildSpec], *, escalates: Callable[[Exception], bool] | bool = False
@@ -144,20 +159,7 @@ def build_tree(
                 "outbox",
                 [ChildSpec(f"delivery-{name}", actor.run) for name, actor in services.deliveries.items()],
             ),
-            group(
-                "edges",
-                [
-                    ChildSpec(
-                        f"edge-{edge.adapter.name}",
-                        edge.run,
-                        restart=Restart.TRANSIENT,
-                        escalates=partial(is_late, edges=edges),
-                        is_excused=is_of_the_store,
-                    )
-                    for edge in edges
-                ],
-                escalates=partial(is_hopeless, edges=edges),
-            ),
+            edge_group.as_child(escalates=partial(is_hopeless, edges=edges)),
             group("upkeep", upkeep),
         ],
         strategy=Strategy.REST_FOR_ONE,

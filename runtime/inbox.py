@@ -42,6 +42,7 @@ class Inbox:
         dedupe_key: str,
         timeout_s: float | None = None,
         facts: tuple[Fact, ...] = (),
+        takes_token: bool = True,
     ) -> Stored | Duplicate:
         """Store a message and return after the commit.
 
@@ -50,6 +51,7 @@ class Inbox:
             dedupe_key: Names it once for its home.
             timeout_s: Seconds to wait for a token; None waits as long as it takes, 0 not at all.
             facts: Stored in the same commit.
+            takes_token: False for control records: one that waited for a token would hold up all behind it.
         Raises:
             BusError: NO_SUBSCRIBER, INVALID_TOPIC; QUEUE_FULL, by `timeout_s` alone; BUS_CLOSED; STORE_FULL,
                 STORE_BUSY, STORE_IO: not stored, or (STORE_IO) not known.
@@ -62,7 +64,7 @@ class Inbox:
         status = self._status(message)
         home = shard_of(message.conversation_key, store.info.shard_count)
         shard = services.shards[home]
-        holds_token = status is InboxStatus.QUEUED and not is_in_turn()
+        holds_token = takes_token and status is InboxStatus.QUEUED and not is_in_turn()
         holds_token = holds_token and shard.inbox.lanes.may_hold_token(message.conversation_key)
         if holds_token and not services.tokens.try_take():
             await services.tokens.take(timeout_s)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
+import trio
+
 from ..actors.errors import BusError, Code
-from ..storage.records import InboxStatus, OutboxState, StoredInbox, StoredOutbox
+from ..storage.records import InboxRecord, InboxStatus, OutboxRecord, OutboxState, StoredInbox, StoredOutbox
 from .control.execute import purge_dead
 from .outbox_rules import Cancel, OutboxEvent, Requeue, ResolveDead, ResolveResend, ResolveSent
 from .shard_messages import MoveSend
@@ -86,23 +89,12 @@ class DeadLetters:
         Returns:
             How many; one that somebody else was quicker with is not counted.
         """
-        wanted = {"topic": topic, "channel": channel, "code": code, "own_code": own_code}
-        given = {name: value for name, value in wanted.items() if value is not None}
-        chosen: builtins.list[int] = []
-        offset = 0
-        while len(chosen) < limit and (page := self.list(key=key, offset=offset, limit=_PAGE_ROWS)):
-            offset += len(page)
-            chosen += [stored.record.id for stored in page if given.items() <= _fields_of(stored).items()]
-        done = 0
-        for row_id in chosen[:limit]:
-            try:
-                await self.requeue(row_id)
-            except BusError as error:
-                if error.code is not Code.INVALID_TRANSITION:
-                    raise
-            else:
-                done += 1
-        return done
+        fields = {"topic": topic, "channel": channel, "code": code, "own_code": own_code}
+
+        def page(offset: int) -> builtins.list[InboxRecord]:
+            return [stored.record for stored in self.list(key=key, offset=offset, limit=_PAGE_ROWS)]
+
+        return await _requeue_each(await _choose(page, fields, limit), self.requeue)
 
     async def purge(self, older_than_us: int) -> int:
         """Empty dead messages and sends: what they said goes, their keys and history stay.
@@ -183,6 +175,32 @@ class OutboxDesk:
         """
         await self._move(row_id, Requeue())
 
+    async def requeue_where(
+        self,
+        *,
+        key: str | None = None,
+        channel: str | None = None,
+        code: str | None = None,
+        own_code: str | None = None,
+        limit: int = 100,
+    ) -> int:
+        """Send dead rows through again, the newest first: those that fit every field given.
+
+        Args:
+            key, channel: Of the send.
+            code, own_code: Of its newest error.
+            limit: At most this many.
+        Returns:
+            How many; one that somebody else was quicker with is not counted.
+        """
+        fields = {"channel": channel, "code": code, "own_code": own_code}
+
+        def page(offset: int) -> builtins.list[OutboxRecord]:
+            found = self.list(state=OutboxState.DEAD, key=key, offset=offset, limit=_PAGE_ROWS)
+            return [stored.record for stored in found]
+
+        return await _requeue_each(await _choose(page, fields, limit), self.requeue)
+
     async def cancel(self, row_id: int, *, reason: str = "cancelled") -> None:
         """Take back a send that waits.
 
@@ -199,11 +217,41 @@ class OutboxDesk:
         await shard.ref.ask(partial(MoveSend, row_id, event), timeout_s=_TIMEOUT_S)
 
 
-def _fields_of(stored: StoredInbox) -> dict[str, str | None]:
-    record = stored.record
+async def _choose(
+    page: Callable[[int], Sequence[InboxRecord | OutboxRecord]],
+    fields: Mapping[str, str | None],
+    limit: int,
+) -> list[int]:
+    """Ids of the rows that fit, in the order of the pages; others go on between two pages."""
+    given = {name: value for name, value in fields.items() if value is not None}
+    # Rows that die meanwhile push others onto the next page: each counts once.
+    chosen: dict[int, None] = {}
+    offset = 0
+    while len(chosen) < limit and (records := page(offset)):
+        offset += len(records)
+        chosen |= {record.id: None for record in records if given.items() <= _fields_of(record).items()}
+        await trio.lowlevel.checkpoint()
+    return list(chosen)[:limit]
+
+
+async def _requeue_each(row_ids: Iterable[int], requeue: Callable[[int], Awaitable[None]]) -> int:
+    done = 0
+    for row_id in row_ids:
+        try:
+            await requeue(row_id)
+        except BusError as error:
+            if error.code is not Code.INVALID_TRANSITION:
+                raise
+        else:
+            done += 1
+    return done
+
+
+def _fields_of(record: InboxRecord | OutboxRecord) -> dict[str, str | None]:
     last = record.errors[-1] if record.errors else None
+    topic = {"topic": record.topic} if isinstance(record, InboxRecord) else {}
     return {
-        "topic": record.topic,
+        **topic,
         "channel": record.channel,
         "code": None if last is None else last.code,
         "own_code": None if last is None else last.own_code,

@@ -127,10 +127,11 @@ class StateWrite:
 class ControlDone:
     """The end of a waiting control record; a part that ends one that has ended already is refused, STALE_CLAIM.
 
-    `code` says why it was refused; None, it was carried out. `result` is a JSON object, as text.
+    `number` is the record's. `code` says why it was refused; None, it was carried out. `result` is a JSON object, as
+    text.
     """
 
-    id: str
+    number: int
     result: str
     code: str | None = None
 

@@ -55,6 +55,7 @@ class InlineDrive:
         self._writer = writer
         self._deliver = deliver
         self._entries: list[Entry] = []
+        self._in_hand: list[Entry] = []
         self._parked: trio.lowlevel.Task | None = None
 
     def put(self, entry: Entry) -> None:
@@ -86,12 +87,15 @@ class InlineDrive:
     def rest(self) -> list[Entry]:
         """See `Drive`."""
         entries, self._entries = self._entries, []
-        return entries
+        return lost_in_hand(self._writer, self._in_hand) + entries
 
     def _step(self) -> None:
         entries = self._entries[:MAX_BATCH_PARTS]
         del self._entries[:MAX_BATCH_PARTS]
-        self._deliver(self._writer.write(entries))
+        self._in_hand = [*self._writer.held, *entries]
+        delivery = self._writer.write(entries)
+        self._in_hand = []
+        self._deliver(delivery)
 
     async def _drain(self) -> None:
         limit_s = trio.current_time() + CLOSE_LIMIT_S
@@ -139,6 +143,7 @@ class ThreadDrive:
         self._passes = passes
         self._orphaned = orphaned
         self._queue: SimpleQueue[Entry | None] = SimpleQueue()
+        self._in_hand: list[Entry] = []
         self._passed: SimpleQueue[int] = SimpleQueue()
         self._commits = 0
         self._stopping = False
@@ -182,7 +187,7 @@ class ThreadDrive:
 
     def rest(self) -> list[Entry]:
         """See `Drive`."""
-        entries: list[Entry] = []
+        entries = lost_in_hand(self._writer, self._in_hand)
         while not self._queue.empty():
             entry = self._queue.get_nowait()
             if entry is not None:
@@ -275,7 +280,9 @@ class ThreadDrive:
     def _write(self, token: trio.lowlevel.TrioToken, entries: list[Entry]) -> None:
         if not entries and not self._writer.held:
             return
+        self._in_hand = [*self._writer.held, *entries]
         delivery = self._writer.write(entries)
+        self._in_hand = []
         if not delivery.settled:
             return
         self._commits = commit = self._commits + 1
@@ -290,6 +297,11 @@ class ThreadDrive:
                 pass
         except Empty:
             pass
+
+
+def lost_in_hand(writer: BatchWriter, in_hand: list[Entry]) -> list[Entry]:
+    """What a writer had in hand when a bug ended it, unless it keeps it itself: nobody else can answer these."""
+    return [] if writer.held else list(in_hand)
 
 
 def _call_soon(token: trio.lowlevel.TrioToken, call: Callable[[Unpack[Args]], object], *args: *Args) -> None:

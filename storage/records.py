@@ -188,6 +188,7 @@ class StoredControl:
     """A control record: what somebody asked of the owner, and what became of it.
 
     Attributes:
+        number: Its place among all of them; 0 before it is stored.
         args, result: JSON objects, as text.
         actor: Who asks, for the record.
         code: Why it was refused.
@@ -202,6 +203,7 @@ class StoredControl:
     code: str | None = None
     result: str | None = None
     done_at_us: int | None = None
+    number: int = 0
 
 
 @value

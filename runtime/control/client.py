@@ -12,6 +12,7 @@ import trio
 from ...actors.clock import SystemClock
 from ...actors.errors import BusError, Code
 from ...actors.identifiers import new_uuid7
+from ...actors.names import canonical
 from ...storage.records import ControlStatus, StoredControl
 from ...storage.sqlite import open_sqlite
 from ...storage.sqlite.control import ControlBox
@@ -50,10 +51,10 @@ def send_control(
             STORE_IO, UNSAFE_FILESYSTEM.
     """
     asked = StoredControl(
-        id=control_id or new_uuid7(),
+        id=new_uuid7() if control_id is None else canonical(control_id, "control_id"),
         verb=verb_word(verb),
         args=verb_args(verb),
-        actor=actor,
+        actor=canonical(actor, "actor"),
         created_at_us=SystemClock().wall_us(),
     )
     due_s = time.monotonic() + timeout_s
@@ -90,7 +91,9 @@ def _work_off(box: ControlBox) -> None:
 
 async def _own_and_work_off(box: ControlBox) -> None:
     clock = SystemClock()
-    store = open_sqlite(box.path, shard_count=box.shard_count, lane_policy=box.lane_policy, clock=clock)
+    store = open_sqlite(
+        box.path, shard_count=box.shard_count, lane_policy=box.lane_policy, clock=clock, recovers=False
+    )
     try:
         async with trio.open_nursery() as nursery:
             await nursery.start(store.run)

@@ -10,6 +10,7 @@ import structlog
 from ...actors.errors import BusError, Code, Permanence, error_code_of
 from ...actors.plain import Plain
 from ...actors.strict_json import dumps, loads
+from ...actors.text import clean_text
 from ...storage.commands import ControlDone
 from ...storage.records import InboxStatus, OutboxState, StoredControl
 from ..outbox_rules import Cancel as CancelSend
@@ -20,6 +21,8 @@ from .verbs import Cancel, Decision, PublishMessage, Purge, Requeue, Resolve, Ro
 
 _PAGE_ROWS: Final = 200
 """Rows that one purge empties in a commit."""
+
+_MAX_TEXT_CHARS: Final = 1_000
 
 _DECISIONS: Final[dict[Decision, OutboxEvent]] = {
     "sent": ResolveSent(),
@@ -59,7 +62,7 @@ async def execute(control: StoredControl, hands: StoreHands, log: Log) -> bool:
         if error.code.permanence is Permanence.TRANSIENT or error.code is Code.BUS_CLOSED:
             log.warning("control.put_off", control_id=control.id, bus_error_code=str(error.code))
             return False
-        done = _refusal(control.id, str(error.code), error.message)
+        done = _refusal(control.number, str(error.code), error.message)
     except Exception as error:
         # A record that nobody foresaw must not end the runtime each time it starts.
         code = error_code_of(error) or Code.HANDLER_FAILED
@@ -67,7 +70,7 @@ async def execute(control: StoredControl, hands: StoreHands, log: Log) -> bool:
             "control.crashed", control_id=control.id, verb=control.verb, error_type=type(error).__name__,
             bus_error_code=str(code),
         )  # fmt: skip
-        done = _refusal(control.id, str(code), f"{type(error).__name__}: {error}")
+        done = _refusal(control.number, str(code), f"{type(error).__name__}: {error}")
     if done is not None:
         try:
             await hands.end(done)
@@ -94,24 +97,24 @@ async def _carry_out(verb: Verb, control: StoredControl, hands: StoreHands) -> C
     """Do it; returns the end that is still to be stored, None where a commit has stored it already."""
     match verb:
         case Requeue(rows=(row,)):
-            await _requeue(row, hands, _success(control.id, {"requeued": [str(row)], "refused": []}))
+            await _requeue(row, hands, _success(control.number, {"requeued": [str(row)], "refused": []}))
             return None
         case Requeue():
-            return _success(control.id, await _requeue_all(verb, control, hands))
+            return _success(control.number, await _requeue_all(verb, control, hands))
         case Purge():
             counts = await purge_dead(hands, verb.older_than_us)
-            return _success(control.id, {"purged": sum(counts.values()), **counts})
+            return _success(control.number, {"purged": sum(counts.values()), **counts})
         case Resolve():
             values: dict[str, Plain] = {"row": str(verb.row), "decision": verb.decision}
-            await hands.move_send(verb.row.id, _DECISIONS[verb.decision], _success(control.id, values))
+            await hands.move_send(verb.row.id, _DECISIONS[verb.decision], _success(control.number, values))
             return None
         case Cancel():
             event = CancelSend(str(Code.DELIVERY_PERMANENT), verb.reason)
-            await hands.move_send(verb.row.id, event, _success(control.id, {"row": str(verb.row)}))
+            await hands.move_send(verb.row.id, event, _success(control.number, {"row": str(verb.row)}))
             return None
         case PublishMessage():
             receipt = await hands.publish(verb.message)
-            return _success(control.id, dict(attrs.asdict(receipt)))
+            return _success(control.number, dict(attrs.asdict(receipt)))
 
 
 async def _requeue(row: RowRef, hands: StoreHands, control: ControlDone | None) -> None:
@@ -170,9 +173,10 @@ async def purge_dead(hands: StoreHands, until_us: int) -> dict[str, int]:
         counts["sends"] += len(sends)
 
 
-def _success(control_id: str, values: dict[str, Plain]) -> ControlDone:
-    return ControlDone(control_id, dumps(values))
+def _success(number: int, values: dict[str, Plain]) -> ControlDone:
+    return ControlDone(number, dumps(values))
 
 
-def _refusal(control_id: str, code: str, text: str) -> ControlDone:
-    return ControlDone(control_id, dumps({"text": text}), code)
+def _refusal(number: int, code: str, text: str) -> ControlDone:
+    # A foreign error may say anything; telling of it must not fail.
+    return ControlDone(number, dumps({"text": clean_text(text)[:_MAX_TEXT_CHARS]}), code)

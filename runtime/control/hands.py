@@ -215,7 +215,7 @@ class LiveHands(StoreHands):
 
     Args:
         services: The runtime's parts.
-        publish: As a caller from outside does it.
+        publish: Publishes a checked message; it takes no token.
     """
 
     def __init__(self, services: Services, publish: Callable[[BusMessage], Awaitable[Receipt]]) -> None:
@@ -234,7 +234,8 @@ class LiveHands(StoreHands):
         await shard.ref.ask(partial(MoveSend, row_id, event, control=control), timeout_s=_TIMEOUT_S)
 
     async def publish(self, message: BusMessage) -> Receipt:
-        """Publish as a caller from outside would."""
+        """See `StoreHands.publish`; here a message that nobody handles is refused."""
+        validate_message(message)
         return await self._publish(message)
 
     def epoch(self, shard: int) -> int:

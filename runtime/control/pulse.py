@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import trio
@@ -11,6 +12,7 @@ import trio
 from ...actors.codec import pack_plain
 from ...actors.errors import BusError, Code
 from ...actors.plain import Plain
+from ...actors.supervisor import ChildStatistics
 from ...storage.commands import Commit, Fact
 from ..defaults import PULSE_S
 
@@ -21,6 +23,8 @@ NAMESPACE = "core"
 KEY = "instance_status"
 _FACT_BYTES = 64 * 1024
 _MAX_TURNS = 50
+_WATCHED = ("accepted", "handled", "sent")
+"""Counters whose last change is told: a bot that stands still shows by it."""
 
 
 class PulseActor:
@@ -28,10 +32,14 @@ class PulseActor:
 
     Args:
         services: The runtime's parts.
+        edges: How the edge actors stand.
     """
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, edges: Callable[[], Sequence[ChildStatistics]]) -> None:
         self._services = services
+        self._edges = edges
+        # By counter: what it was, and when the pulse that found it so was written.
+        self._seen: dict[str, tuple[int, int]] = {}
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Write until cancelled; the first time at once."""
@@ -81,10 +89,30 @@ class PulseActor:
             "running_sends": sum(len(one.pool.running) for one in services.deliveries.values()),
             "tokens_free": services.tokens.free,
             "stopping": services.draining,
+            "edges": {edge.name.removeprefix("edge-"): _told(edge) for edge in self._edges()},
+            **self._last_changes(now_us),
             "counters": dict(services.counters),
         }
+
+    def _last_changes(self, now_us: int) -> dict[str, Plain]:
+        """When each watched counter was last found changed; exact to one pulse, and nothing is noted per message."""
+        counters = self._services.counters
+        for name in _WATCHED:
+            count = counters.get(name, 0)
+            if count != self._seen.get(name, (0, 0))[0]:
+                self._seen[name] = (count, now_us)
+        return {f"last_{name}_at_us": at_us for name, (_, at_us) in self._seen.items()}
 
 
 def _age(turn: Plain) -> float:
     age = turn["age_s"] if isinstance(turn, dict) else 0.0
     return age if isinstance(age, float) else 0.0
+
+
+def _told(edge: ChildStatistics) -> str:
+    crashes = f"{edge.state.value}, {edge.crashes} crashes"
+    return (
+        crashes
+        if edge.last_error_type is None
+        else f"{crashes}, last {edge.last_error_code or edge.last_error_type}"
+    )

@@ -26,6 +26,8 @@ def store_kit(open_store: OpenStore, caps: Caps) -> list[KitCheck]:
     Returns:
         Checks; each is called with an empty folder, under trio.
 
+    >>> import logging, structlog
+    >>> structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
     >>> from shardline.storage.port import Caps

@@ -57,6 +57,7 @@ class Backend:
         connection: From `source`, with an open instance.
         instance: Number of this opening.
         atomic: Whether emits become rows of their homes in the same commit.
+        leaves_clean: Whether a proper end of this opening leaves nothing to recover.
         failpoints: Passed around each COMMIT.
     """
 
@@ -68,12 +69,14 @@ class Backend:
         instance: int,
         atomic: bool,
         failpoints: FailPoints,
+        leaves_clean: bool = True,
     ) -> None:
         self._source = source
         self._database: apsw.Connection | None = connection
         self._instance = instance
         self._atomic = atomic
         self._failpoints = failpoints
+        self._leaves_clean = leaves_clean
         self._linker = Linker()
         self._numbers = read_numbers(connection)
         self._open: _Attempt | None = None
@@ -114,7 +117,7 @@ class Backend:
             return
         try:
             if closed_at_us is not None and self._open is None:
-                close_instance(database, self._instance, closed_at_us)
+                close_instance(database, self._instance, closed_at_us, clean=self._leaves_clean)
         except apsw.Error as error:
             failure = store_error(error, "the store cannot be closed properly")
             _log.warning("store.close_failed", bus_error_code=failure.code, error=failure.message)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 import weakref
 from pathlib import Path
+from typing import Final
 
 import attrs
 
 from ...actors.errors import BusError, Code
 from .files import open_private
+
+_RETRY_S: Final = 0.01
 
 
 @attrs.define(eq=False)
@@ -21,12 +25,26 @@ class OwnerLock:
     _descriptor: int | None
 
     @classmethod
-    def take(cls, store: Path) -> OwnerLock:
-        """Take the lock of a store, at once or not at all.
+    def take(cls, store: Path, *, wait_s: float = 0.0) -> OwnerLock:
+        """Take the lock of a store.
 
+        Args:
+            store: The store's file.
+            wait_s: Seconds to try again while another owner has it; it blocks.
         Raises:
             BusError: STORE_LOCKED, another owner has it; UNSAFE_FILESYSTEM or STORE_IO, the lock file is unusable.
         """
+        due_s = time.monotonic() + wait_s
+        while True:
+            try:
+                return cls._take_now(store)
+            except BusError as error:
+                if error.code is not Code.STORE_LOCKED or time.monotonic() >= due_s:
+                    raise
+            time.sleep(_RETRY_S)
+
+    @classmethod
+    def _take_now(cls, store: Path) -> OwnerLock:
         path = store.with_name(store.name + ".lock")
         descriptor = open_private(path)
         try:

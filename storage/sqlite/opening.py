@@ -50,7 +50,7 @@ def open_file(
             STORE_FULL or STORE_IO. The file is as it was.
     """
     steps = load_migrations() if migrations is None else migrations
-    lock = OwnerLock.take(path)
+    lock = OwnerLock.take(path, wait_s=settings.lock_wait_s)
     try:
         check_files(path)
         source = FileSource(path, settings)
@@ -106,14 +106,14 @@ def open_instance(
     return info
 
 
-def close_instance(connection: apsw.Connection, instance: int, now_us: int) -> None:
-    """Note that an opening ended properly.
+def close_instance(connection: apsw.Connection, instance: int, now_us: int, *, clean: bool) -> None:
+    """Note that an opening ended, and whether it leaves nothing to recover.
 
     Raises:
         apsw.Error: it counts as a crash.
     """
     connection.execute("BEGIN IMMEDIATE")
-    connection.execute("UPDATE instance SET closed_at = ?, clean = 1 WHERE id = ?", (now_us, instance))
+    connection.execute("UPDATE instance SET closed_at = ?, clean = ? WHERE id = ?", (now_us, clean, instance))
     connection.execute("COMMIT")
 
 

@@ -83,7 +83,11 @@ OUTBOX_CONDITIONS: Final = {
     OutboxState.PURGED: "purged_at IS NOT NULL",
     OutboxState.SENT: "status = 'sent'",
 }
-CONTROL_COLUMNS: Final = "id, verb, args, actor, created_at, status, code, result, done_at"
+# As bytes: a foreign writer can leave what is no UTF-8, and such a record must be refused, not stop its reader.
+CONTROL_COLUMNS: Final = (
+    "n, CAST(id AS BLOB), CAST(verb AS BLOB), CAST(args AS BLOB), CAST(actor AS BLOB), created_at, status,"
+    " CAST(code AS BLOB), CAST(result AS BLOB), done_at"
+)
 _CONTROL: Final = f"SELECT {CONTROL_COLUMNS} FROM control"
 _HISTORY: Final = (
     'SELECT id, shard, hseq, kind, identity, "from", "to", event, claim, at, code, instance, h FROM history'
@@ -294,20 +298,25 @@ class SqliteReader:
 
 def read_control(row: Row) -> StoredControl:
     """A row of `CONTROL_COLUMNS`."""
-    control_id, verb, args, actor, created_at, status, code, result, done_at = cast(
-        "tuple[str, str, str, str, int, str, str | None, str | None, int | None]", row
+    number, control_id, verb, args, actor, created_at, status, code, result, done_at = cast(
+        "tuple[int, bytes, bytes, bytes, bytes, int, str, bytes | None, bytes | None, int | None]", row
     )
     return StoredControl(
-        id=control_id,
-        verb=verb,
-        args=args,
-        actor=actor,
+        id=_text(control_id),
+        verb=_text(verb),
+        args=_text(args),
+        actor=_text(actor),
         created_at_us=created_at,
         status=ControlStatus(status),
-        code=code,
-        result=result,
+        code=None if code is None else _text(code),
+        result=None if result is None else _text(result),
         done_at_us=done_at,
+        number=number,
     )
+
+
+def _text(stored: bytes) -> str:
+    return stored.decode("utf-8", "replace")
 
 
 def inbox_condition(status: InboxStatus) -> str:

@@ -127,7 +127,7 @@ def outbox_move(before: OutboxRecord, after: OutboxRecord, change_seq: int, seq:
 def control_row(done: ControlDone, at_us: int, instance: int) -> Row:
     """The bindings of `END_CONTROL`."""
     status = ControlStatus.DONE if done.code is None else ControlStatus.REFUSED
-    return (status, done.code, done.result, at_us, instance, done.id)
+    return (status, done.code, done.result, at_us, instance, done.number)
 
 
 def state_row(state: StateWrite, shard: int, at_us: int) -> Row | None:

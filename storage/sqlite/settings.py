@@ -19,6 +19,10 @@ MAX_LOG_PAGES: Final = 16_384
 """From this many pages (64 MiB) on the log is emptied even if the writer must wait for it."""
 
 
+LOCK_WAIT_S: Final = 0.5
+"""A caller that finds no owner owns the store while it decides; whoever starts just then outwaits it."""
+
+
 @attrs.frozen(kw_only=True)
 class Settings:
     """Settings of an opening; the first two are stored for life.
@@ -29,6 +33,7 @@ class Settings:
         durability: "full" syncs each commit; "normal" may lose the last ones to a power cut, never to a kill.
         emits: "atomic", or "relayed" as a backend that cannot would do it.
         cache_bytes: Page cache of the writer.
+        lock_wait_s: How long an opening waits for another owner to go.
         vfs: Name of a registered SQLite VFS; None is the usual one.
     """
 
@@ -37,4 +42,5 @@ class Settings:
     durability: Durability = "full"
     emits: Emits = "atomic"
     cache_bytes: int = 2 * 1024 * 1024
+    lock_wait_s: float = 0.0
     vfs: str | None = None

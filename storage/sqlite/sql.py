@@ -75,7 +75,7 @@ PURGE_OUTBOX: Final = (
 )
 END_CONTROL: Final = (
     "UPDATE control SET status = ?, code = ?, result = ?, done_at = ?, instance = ?"
-    " WHERE id = ? AND status = 'waiting'"
+    " WHERE n = ? AND status = 'waiting'"
 )
 
 WRITE_STATE: Final = (

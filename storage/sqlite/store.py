@@ -18,7 +18,7 @@ from .faults import store_error
 from .lock import OwnerLock
 from .opening import open_file
 from .reader import SqliteReader
-from .settings import Durability, Emits, Settings
+from .settings import LOCK_WAIT_S, Durability, Emits, Settings
 
 
 class StoreFiles:
@@ -67,6 +67,7 @@ def open_sqlite(
     emits: Emits = "atomic",
     failpoints: FailPoints = NO_FAILPOINTS,
     passes: int = DEFAULT_PASSES,
+    recovers: bool = True,
 ) -> Journal:
     """Open a store file, or make one, and become its only owner. Called inside a trio run.
 
@@ -82,10 +83,11 @@ def open_sqlite(
         emits: "relayed" leaves emits to a relay, as a backend without transactions over homes would.
         failpoints: For tests.
         passes: Rounds of the trio loop after a commit under "full"; see `ThreadDrive`.
+        recovers: False leaves what a crash left to the next opening, which must learn of it.
     Returns:
         A journal that writes once `run` runs; `close` it if it never does.
     Raises:
-        BusError: STORE_LOCKED at once if it has an owner; UNSAFE_FILESYSTEM, SCHEMA_TOO_NEW, STORE_MISMATCH,
+        BusError: STORE_LOCKED within a second if it has an owner; UNSAFE_FILESYSTEM, SCHEMA_TOO_NEW, STORE_MISMATCH,
             STORE_CORRUPT, STORE_BUSY, STORE_FULL, STORE_IO. The file is as it was.
     """
     if mode == "thread":
@@ -97,6 +99,8 @@ def open_sqlite(
         durability=durability,
         emits=emits,
         cache_bytes=cache_bytes,
+        # A visitor asks again by itself, and must never hold up an owner that starts.
+        lock_wait_s=LOCK_WAIT_S if recovers else 0.0,
         vfs=vfs,
     )
     opened = open_file(Path(path), settings, clock.wall_us())
@@ -106,6 +110,7 @@ def open_sqlite(
         instance=opened.info.instance,
         atomic=emits == "atomic",
         failpoints=failpoints,
+        leaves_clean=recovers or opened.info.clean,
     )
     files = StoreFiles(opened.source, backend, opened.lock)
     try:

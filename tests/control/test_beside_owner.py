@@ -9,15 +9,17 @@ import sys
 from pathlib import Path
 
 import apsw
+import attrs
 import pytest
 import trio
 
-from shardline import Runtime
+from shardline import BusMessage, Context, Runtime, Topology
 from shardline.actors.codec import unpack_plain
 from shardline.runtime.control.client import find_control
-from shardline.runtime.control.verbs import Purge, Requeue, RowRef
+from shardline.runtime.control.verbs import PublishMessage, Purge, Requeue, RowRef
 from shardline.testing import FakeChannel
 from tests.kits.controlled import SENDER, decide, make_dead, mortal_bot, owner_process, query
+from tests.kits.words import make_message
 
 FIRST = Requeue((RowRef("in", 1),))
 
@@ -108,6 +110,55 @@ def test_a_record_that_says_nonsense_is_refused_and_the_next_is_carried_out(stor
     assert (odd.status, odd.code) == ("refused", "INVALID_MESSAGE")
 
 
+@pytest.mark.parametrize("column", ["id", "verb", "args", "actor"])
+def test_a_record_that_is_no_text_is_refused_and_the_owner_lives(store: Path, column: str) -> None:
+    """A foreign writer can leave bytes that are no UTF-8; they must not end the runtime at each start."""
+    row = {"id": "'odd'", "verb": "'requeue'", "args": """'{"rows": ["in-2"]}'""", "actor": "'me'"}
+    row[column] = "CAST(x'ff22' AS TEXT)"
+    database = apsw.Connection(str(store))
+    database.execute(
+        f"INSERT INTO control ({', '.join(row)}, created_at, status) VALUES ({', '.join(row.values())}, 0, 'waiting')"
+    )
+    database.close()
+    with owner_process(store):
+        assert decide(store, FIRST).status == "done"
+
+    # Who asked and under which name is for the record; the others say what is to be done.
+    found = query(store, "SELECT status, code FROM control WHERE n = 1")
+    assert found == [("refused", "INVALID_MESSAGE") if column in {"verb", "args"} else ("done", None)]
+
+
+def test_a_publish_takes_no_token_so_nothing_behind_it_waits(store: Path) -> None:
+    topology = Topology()
+    release = trio.Event()
+
+    @topology.on("chat.message")
+    async def hold(ctx: Context, message: BusMessage) -> None:
+        await release.wait()
+
+    message = attrs.evolve(
+        make_message(), channel="fake", conversation_key="fake:pub", participant_key=None, raw=None
+    )
+
+    async def main() -> None:
+        channel = FakeChannel()
+        async with Runtime.open(topology, store=store, adapters=[channel], max_inflight=1) as runtime:
+            with trio.fail_after(30):
+                await channel.say("busy", "holds the only token")
+                assert runtime.status().tokens_free == 0
+                results = [
+                    await trio.to_thread.run_sync(decide, store, verb)
+                    for verb in (PublishMessage(message), FIRST)
+                ]
+                assert [result.status for result in results] == ["done", "done"]
+                assert runtime.status().tokens_free == 0
+                release.set()
+                await runtime.wait_until(lambda: runtime.is_quiet)
+                assert runtime.status().tokens_free == 1
+
+    trio.run(main)
+
+
 def test_the_owner_says_how_it_stands(store: Path) -> None:
     with owner_process(store) as owner:
         decide(store, FIRST)
@@ -119,3 +170,4 @@ def test_the_owner_says_how_it_stands(store: Path) -> None:
         assert said["pid"] == owner.pid
         assert said["running_turns"] == 0
         assert said["tokens_free"] == 1_024
+        assert said["edges"] == {"fake": "running, 0 crashes"}

@@ -8,17 +8,19 @@ from pathlib import Path
 import apsw
 import attrs
 import pytest
+import trio
 
-from shardline import Direction
+from shardline import Direction, Runtime
 from shardline.actors.errors import Code
-from shardline.runtime.control.client import find_control
+from shardline.runtime.control.client import find_control, send_control
 from shardline.runtime.control.verbs import Cancel, Decision, PublishMessage, Purge, Requeue, Resolve, RowRef
 from shardline.storage.port import HistoryRow
 from shardline.storage.records import StoredInbox
 from shardline.storage.sqlite.chain import find_break
 from shardline.storage.sqlite.look import Look
 from shardline.storage.sqlite.reader import SqliteReader
-from tests.kits.controlled import decide, make_dead, query, run_bot
+from shardline.testing import FakeChannel
+from tests.kits.controlled import decide, make_dead, mortal_bot, owner_process, query, run_bot
 from tests.kits.words import make_message, refused
 
 FIRST = Requeue((RowRef("in", 1),))
@@ -192,6 +194,34 @@ def test_deciding_counts_no_crash_and_hides_none(store: Path) -> None:
     assert query(store, "SELECT status, crashes FROM inbox WHERE id = 2") == [("running", 0)]
     run_bot(store)
     assert query(store, "SELECT crashes, blames FROM inbox WHERE id = 2") == [(1, 1)]
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_the_next_run_learns_how_the_last_run_ended(store: Path, is_killed: bool) -> None:
+    with owner_process(store) as owner:
+        if is_killed:
+            owner.kill()
+            owner.wait(10)
+    decide(store, FIRST)
+    decide(store, Purge(0))
+
+    async def main() -> bool:
+        async with Runtime.open(mortal_bot(), store=store, adapters=[FakeChannel()]) as runtime:
+            return runtime.info.clean
+
+    assert trio.run(main) is not is_killed
+    # That run has recovered; its own proper end counts again.
+    assert trio.run(main)
+
+
+@pytest.mark.parametrize("wrong", ["", " c1", "\ud800"])
+def test_an_id_or_actor_that_cannot_be_stored_is_refused(store: Path, wrong: str) -> None:
+    with refused(Code.INVALID_MESSAGE):
+        decide(store, FIRST, control_id=wrong)
+    with refused(Code.INVALID_MESSAGE):
+        send_control(store, FIRST, actor=wrong)
+
+    assert query(store, "SELECT count(*) FROM control") == [(0,)]
 
 
 def test_a_store_that_is_none_takes_no_decision(tmp_path: Path) -> None:

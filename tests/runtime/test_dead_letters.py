@@ -6,6 +6,8 @@ import pytest
 from trio.testing import MockClock
 
 from shardline import BusMessage, Context, Permanent, Topology
+from shardline.actors.errors import Code, Permanence
+from shardline.adapters.base import NotSent
 from shardline.testing import Harness
 
 
@@ -27,6 +29,32 @@ async def six_dead(harness: Harness) -> None:
         await harness.say(f"fake:{number}", "blue")
     await harness.settle()
     assert len(harness.dead()) == 6
+
+
+async def test_dead_sends_are_requeued_by_their_fields(autojump_clock: MockClock) -> None:
+    topology = Topology()
+
+    @topology.on("chat.message")
+    async def echo(ctx: Context, message: BusMessage) -> None:
+        ctx.reply(message.payload.text)
+
+    async with Harness(topology) as harness:
+        codes = [Code.RECIPIENT_BLOCKED, Code.NO_ACCESS, Code.RECIPIENT_BLOCKED]
+        for number, code in enumerate(codes):
+            harness.channel("fake").script(NotSent(code, Permanence.PERMANENT))
+            await harness.say(f"fake:{number}", f"text {number}")
+            await harness.settle()
+        outbox = harness.runtime.outbox
+
+        assert await outbox.requeue_where(code="RECIPIENT_BLOCKED", key="fake:1") == 0
+        assert await outbox.requeue_where(code="RECIPIENT_BLOCKED", limit=1) == 1
+        await harness.settle()
+        # The newest first.
+        assert [harness.sent(f"fake:{number}") for number in range(3)] == [[], [], ["text 2"]]
+        assert await outbox.requeue_where(channel="fake") == 2
+        await harness.settle()
+        assert [harness.sent(f"fake:{number}") for number in range(3)] == [["text 0"], ["text 1"], ["text 2"]]
+        assert await outbox.requeue_where() == 0
 
 
 async def test_requeue_where_takes_what_fits_every_field(autojump_clock: MockClock) -> None:

@@ -16,7 +16,7 @@ from tests.kits.stores import running
 from tests.kits.words import refused
 
 ASKED = StoredControl(id="c1", verb="requeue", args='{"rows": ["in-1"]}', actor="me", created_at_us=AT_US)
-DONE = ControlDone("c1", '{"requeued": 1}')
+DONE = ControlDone(1, '{"requeued": 1}')
 
 
 async def test_a_commit_ends_its_record_or_is_refused_whole(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ async def test_a_commit_ends_its_record_or_is_refused_whole(tmp_path: Path) -> N
             assert box.leave(ASKED) == box.read("c1")
             with refused(Code.IDENTITY_MISMATCH):
                 box.leave(attrs.evolve(ASKED, args="{}"))
-            assert hand.store.reader.waiting_controls(9) == [ASKED]
+            assert hand.store.reader.waiting_controls(9) == [attrs.evolve(ASKED, number=1)]
 
             await hand.store.commit(requeue)
             assert box.read("c1").status is ControlStatus.DONE

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -57,6 +58,21 @@ async def test_second_owner_in_the_same_process_is_refused(tmp_path: Path) -> No
     async with running(open_sqlite(path)):
         pass
     check_store(path)
+
+
+async def test_an_owner_that_starts_outwaits_a_short_one_and_a_visitor_does_not(tmp_path: Path) -> None:
+    path = tmp_path / "bot.db"
+    for recovers in (False, True):
+        lock = OwnerLock.take(path)
+        ends = threading.Timer(0.1, lock.release)
+        ends.start()
+        if recovers:
+            async with running(open_sqlite(path)) as hand:
+                await hand.accept("tg:1", 1)
+        else:
+            with refused(Code.STORE_LOCKED):
+                open_sqlite(path, recovers=False)
+        ends.join()
 
 
 async def test_second_process_is_refused_at_once_and_changes_nothing(tmp_path: Path) -> None:

@@ -1,0 +1,67 @@
+"""What the owner notes of itself, and what it does when the note cannot be written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import structlog.testing
+import trio
+from structlog.typing import EventDict
+from trio.testing import MockClock
+
+from shardline import Runtime
+from shardline.actors.clock import FakeClock
+from shardline.actors.codec import unpack_plain
+from shardline.actors.plain import Plain
+from shardline.runtime.defaults import PULSE_S
+from shardline.storage.journal import Journal
+from shardline.storage.sqlite import open_sqlite
+from shardline.testing import FakeChannel
+from tests.kits.bots import counting_bot, until_quiet
+
+START_US = 1_767_225_600_000_000
+
+
+def said(store: Journal) -> Mapping[str, Plain]:
+    value = store.reader.fact("core", "instance_status")
+    assert value is not None
+    told = unpack_plain(value, limit_bytes=65_536)
+    assert isinstance(told, Mapping)
+    return told
+
+
+async def test_it_tells_when_work_was_last_done(tmp_path: Path, autojump_clock: MockClock) -> None:
+    clock = FakeClock(start_us=START_US)
+    store = open_sqlite(tmp_path / "bot.db", mode="inline", durability="normal", clock=clock)
+    channel = FakeChannel()
+    async with Runtime.open(counting_bot(), store=store, adapters=[channel], clock=clock) as runtime:
+        await trio.sleep(PULSE_S + 1)
+        assert "last_handled_at_us" not in said(store)
+        await channel.say("a", "hi")
+        await until_quiet(runtime)
+        await trio.sleep(3 * PULSE_S)
+        told = said(store)
+
+    worked_at_us = START_US + round(2 * PULSE_S * 1_000_000)
+    assert told["at_us"] == START_US + round(4 * PULSE_S * 1_000_000)
+    assert [told[f"last_{name}_at_us"] for name in ("accepted", "handled", "sent")] == [worked_at_us] * 3
+    assert told["edges"] == {"fake": "running, 0 crashes"}
+
+
+async def test_a_lease_that_is_gone_costs_one_note_and_no_crash(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    clock = FakeClock(start_us=START_US)
+    store = open_sqlite(tmp_path / "bot.db", mode="inline", durability="normal", clock=clock)
+    with structlog.testing.capture_logs() as logs:
+        async with Runtime.open(counting_bot(), store=store, adapters=[FakeChannel()], clock=clock):
+            await trio.sleep(1)
+            await store.take_lease(0)
+            await trio.sleep(3 * PULSE_S)
+
+    assert events_of(logs) == []
+
+
+def events_of(logs: list[EventDict]) -> list[object]:
+    return [line["event"] for line in logs if line["event"] != "store.opened"]
