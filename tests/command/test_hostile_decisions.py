@@ -288,9 +288,10 @@ def test_whoever_is_asked_about_a_purge_is_told_how_much_it_takes(store: Path) -
     assert "1 send" in ended.stderr
 
 
-def test_what_is_purged_is_not_left_between_the_rows(tmp_path: Path) -> None:
+@pytest.mark.parametrize("padding", [0, 60_000])
+def test_what_is_purged_is_not_left_between_the_rows(tmp_path: Path, padding: int) -> None:
     path = tmp_path / "bot.db"
-    make_store(path, texts=("good", f"bad {SECRET}", "good"))
+    make_store(path, texts=("good", f"bad {'.' * padding} {SECRET} {'.' * padding}", "good"))
     assert SECRET.encode() in path.read_bytes()
     assert run(path, "dlq", "purge", "--older-than", "0s", "--yes").exit_code == 0
 
