@@ -22,7 +22,6 @@ import pytest
 from shardline import BusError, Code
 from shardline.actors.wire import message_to_wire
 from shardline.runtime.command import requeue
-from shardline.runtime.control import client
 from shardline.runtime.control.hands import StoreHands
 from shardline.storage.commands import Commit, ControlDone
 from tests.kits.controlled import make_dead, owner_process, query, run_bot
@@ -77,7 +76,7 @@ def test_who_gives_up_waiting_is_told_that_the_decision_stands(
     def interrupt(_seconds: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(client.time, "sleep", interrupt)
+    monkeypatch.setattr("shardline.runtime.control.client.time.sleep", interrupt)
     with owned(store):
         ended = run(store, "dlq", "requeue", "in-2")
 
@@ -93,6 +92,21 @@ def test_a_decision_that_stands_is_never_reported_as_failed(store: Path) -> None
     ended = run(store, "publish", "--key", "fake:9", "--text", "once", "--channel", "fake", "--timeout", "0")
 
     assert ended.stderr.startswith("shardline: ")
+    assert (ended.exit_code == 4) is bool(waiting(store))
+
+
+def test_a_damaged_index_is_one_line_and_an_honest_exit_code(store: Path) -> None:
+    ((root,),) = query(store, "SELECT rootpage FROM sqlite_schema WHERE name = 'inbox_dead'")
+    ((page_bytes,),) = query(store, "PRAGMA page_size")
+    assert isinstance(root, int)
+    assert isinstance(page_bytes, int)
+    content = bytearray(store.read_bytes())
+    content[(root - 1) * page_bytes : root * page_bytes] = b"\xa5" * page_bytes
+    store.write_bytes(content)
+    ended = run(store, "dlq", "requeue", "in-2", "--timeout", "0")
+
+    assert ended.stderr.count("\n") == 1
+    assert "STORE_CORRUPT" in ended.stderr
     assert (ended.exit_code == 4) is bool(waiting(store))
 
 
