@@ -120,7 +120,9 @@ def test_of_many_rows_all_are_asked_for_before_the_command_says_that_they_will_b
         ended = run(path, "dlq", "requeue", "kind=in", "--yes", "--timeout", "0")
 
     assert ended.exit_code == 4
-    named = [row for (args,) in query(path, "SELECT args FROM control") for row in json.loads(str(args))["rows"]]
+    named = [
+        row for (args,) in query(path, "SELECT args FROM control") for row in json.loads(str(args))["rows"]
+    ]
     assert sorted(named) == ["in-1", "in-2", "in-3", "in-4", "in-5"]
     assert all(control_id in ended.stderr for control_id in waiting(path))
 

@@ -28,12 +28,16 @@ async def test_a_publish_from_outside_takes_no_token_and_holds_no_other_decision
             await may_end.wait()
 
     channel = FakeChannel()
-    message = attrs.evolve(make_message(), channel="fake", conversation_key="fake:other", participant_key=None)
+    message = attrs.evolve(
+        make_message(), channel="fake", conversation_key="fake:other", participant_key=None
+    )
     async with Runtime.open(topology, store=path, adapters=[channel], max_inflight=1) as runtime:
         with trio.fail_after(30):
             await channel.say("busy", "long")
             await begun.wait()
-            published = await trio.to_thread.run_sync(partial(decide, path, PublishMessage(message), timeout_s=2))
+            published = await trio.to_thread.run_sync(
+                partial(decide, path, PublishMessage(message), timeout_s=2)
+            )
             requeued = await trio.to_thread.run_sync(
                 partial(decide, path, Requeue((RowRef("in", 1),)), timeout_s=2)
             )
