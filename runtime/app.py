@@ -28,6 +28,7 @@ from .activity import Activity
 from .alarms import Alarms
 from .build import Tree, build_tree, check_adapters
 from .channel import Adapter
+from .channel_status import ChannelStatus, status_of
 from .control.hands import LiveHands
 from .defaults import GRACE_S, MAX_INFLIGHT, SHARD_COUNT
 from .emits import new_event, publish_row
@@ -51,6 +52,7 @@ class Status:
         run: Counters of this run, by name.
         tokens_free: Tokens the edges may still take.
         running_turns, running_sends: Under way now.
+        channels: The sending side of each channel, by name.
         actors: The actor tree: what the root supervises, in start order.
     """
 
@@ -61,6 +63,7 @@ class Status:
     tokens_free: int
     running_turns: int
     running_sends: int
+    channels: Mapping[str, ChannelStatus]
     actors: tuple[ChildStatistics, ...]
 
 
@@ -275,6 +278,7 @@ class Runtime:
             tokens_free=services.tokens.free,
             running_turns=sum(len(topic.pool.running) for topic in services.topics.values()),
             running_sends=sum(len(delivery.pool.running) for delivery in services.deliveries.values()),
+            channels={name: status_of(delivery) for name, delivery in services.deliveries.items()},
             actors=self._tree.root.statistics(),
         )
 

@@ -107,11 +107,15 @@ def build_tree(
     for topic, by_channel in services.topology.handlers.items():
         services.topics[topic] = TopicHandlerActor(topic, list(by_channel.values()), surroundings)
     for adapter in adapters:
-        services.deliveries[adapter.name] = DeliveryActor(adapter, retry=send_retry, log=log)
+        services.deliveries[adapter.name] = DeliveryActor(
+            adapter, retry=send_retry, alarms=services.alarms, log=log
+        )
         services.prefixes[adapter.prefix] = adapter.name
     services.shards.extend(ShardActor(number, services) for number in range(services.store.info.shard_count))
     inbox = Inbox(services, park_unhandled=park_unhandled)
     edges = tuple(EdgeActor(adapter, inbox, services) for adapter in adapters)
+    for edge in edges:
+        services.deliveries[edge.adapter.name].on_stop = edge.stop
 
     crashed = partial(services.count, "crashes")
     edge_group = Supervisor(

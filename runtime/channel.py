@@ -13,6 +13,7 @@ from ..actors.extensions import EMPTY, Extensions
 from ..actors.value import value
 from ..storage.commands import Stored
 from ..storage.records import OnUncertain
+from .rates import NO_LIMITS, Chat, Rate, RateLimits
 
 
 @attrs.frozen(kw_only=True)
@@ -27,6 +28,7 @@ class ChannelCaps:
         linear: Input is read in one line (poll, file, gateway) that cannot refuse a single message.
         concurrency: Sends of this channel under way at once.
         topics: Topics the adapter produces.
+        limits: How many sends the platform takes, per chat, group and bot.
     """
 
     max_text: int = 4096
@@ -37,6 +39,7 @@ class ChannelCaps:
     concurrency: int = 16
     send_timeout_s: float = 30.0
     topics: tuple[str, ...] = ("chat.message",)
+    limits: RateLimits = NO_LIMITS
 
     @property
     def on_uncertain(self) -> OnUncertain:
@@ -99,7 +102,12 @@ class Sent:
 
 @value
 class NotSent:
-    """The channel does not have it, for certain: refused, or no byte left."""
+    """The channel does not have it, for certain: refused, or no byte left.
+
+    Attributes:
+        retry_after_s: What the platform asks to wait for, seconds.
+        scope: Whom a RATE_LIMITED concerns; None means the chat.
+    """
 
     code: Code
     permanence: Permanence
@@ -167,6 +175,15 @@ class Adapter(Protocol):
 
 
 @runtime_checkable
+class HasChats(Protocol):
+    """An adapter several of whose conversations may be one chat to the platform, or whose chats are of two kinds."""
+
+    def chat_of(self, address: str) -> Chat:
+        """The chat of a conversation, as rate limits and pauses count it. Pure."""
+        ...
+
+
+@runtime_checkable
 class Reconciles(Protocol):
     """An adapter whose caps say `reconciles`: it can look a send up."""
 
@@ -178,10 +195,14 @@ class Reconciles(Protocol):
 __all__ = [
     "Adapter",
     "ChannelCaps",
+    "Chat",
     "Edge",
+    "HasChats",
     "Inbound",
     "NotSent",
     "Outbound",
+    "Rate",
+    "RateLimits",
     "Reconciles",
     "SendOutcome",
     "Sent",

@@ -158,6 +158,7 @@ class Context:
         *,
         idempotency_key: str | None = None,
         on_uncertain: OnUncertain | str | None = None,
+        bulk: bool = False,
     ) -> SendRef:
         """Send to any conversation of any open channel.
 
@@ -168,6 +169,7 @@ class Context:
             idempotency_key: A key of your own: the same key is sent once, however often it is asked for. The same key
                 for another conversation or text fails the turn with IDENTITY_MISMATCH.
             on_uncertain: As in `reply`.
+            bulk: Part of a broadcast: where the channel's rate limits hold things up, answers to people go first.
         Raises:
             BusError: INVALID_MESSAGE; UNKNOWN_CHANNEL; STALE_CLAIM after the turn.
         """
@@ -177,7 +179,7 @@ class Context:
             name = self._turn_key("send", self._sends, key)
         else:
             name = canonical(idempotency_key, "idempotency_key")
-        effect = self._send_effect(channel, key, text, name, on_uncertain, None)
+        effect = self._send_effect(channel, key, text, name, on_uncertain, None, is_bulk=bulk)
         self._sends += 1
         return effect.ref
 
@@ -267,11 +269,13 @@ class Context:
         name: str,
         on_uncertain: OnUncertain | str | None,
         reply_to: str | None,
+        *,
+        is_bulk: bool = False,
     ) -> SendEffect:
         self._check_active()
         self._surroundings.check_channel(channel, key)
         _check_text(text)
-        effect = SendEffect(SendRef(channel, name), key, text, reply_to, _policy(on_uncertain))
+        effect = SendEffect(SendRef(channel, name), key, text, reply_to, _policy(on_uncertain), is_bulk)
         self._add(effect)
         return effect
 

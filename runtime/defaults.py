@@ -28,6 +28,8 @@ MAX_RETRIES: Final = 5
 BASE_DELAY_S: Final = 0.5
 DELAY_MULTIPLIER: Final = 2.0
 MAX_DELAY_S: Final = 30.0
+MAX_PAUSE_S: Final = 86_400.0
+PAUSE_JITTER_S: Final = 0.25
 MIN_DELAY_S: Final = 0.05
 SUSPECT_CRASHES: Final = 2
 MAX_BLAMES: Final = 5
@@ -87,6 +89,8 @@ DEFAULTS: Final[tuple[Default, ...]] = (
     Default("base_delay_s", BASE_DELAY_S, "seconds", "upper bound of the first wait"),
     Default("delay_multiplier", DELAY_MULTIPLIER, "times", "by which the bound grows with each failure"),
     Default("max_delay_s", MAX_DELAY_S, "seconds", "upper bound of every wait"),
+    Default("max_pause_s", MAX_PAUSE_S, "seconds", "longest pause a channel may ask for"),
+    Default("pause_jitter_s", PAUSE_JITTER_S, "seconds", "at most added to a pause that a channel asks for"),
     Default("min_delay_s", MIN_DELAY_S, "seconds", "lower bound of every wait with jitter"),
     Default("suspect_crashes", SUSPECT_CRASHES, "crashes", "found claimed so often, a message is run apart"),
     Default("max_blames", MAX_BLAMES, "crashes", "found claimed alone so often, a message is dead"),

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import trio
 
+from ..actors.errors import Code
 from ..storage.records import OnUncertain, OutboundContent
-from .channel import Adapter, NotSent, Reconciles, SendOutcome, Sent, Uncertain
+from .alarms import Alarms
+from .channel import Adapter, HasChats, NotSent, Reconciles, SendOutcome, Sent, Uncertain
+from .pauses import Pauses
 from .pool import WorkerPool
+from .rates import Chat
 from .retry import RetryPolicy
 from .send import Send
+from .send_line import SendLine
 from .send_outcome import SendPolicy
 from .shard_messages import LookedUp, SendEnded
 
@@ -24,16 +30,29 @@ class DeliveryActor:
     Args:
         adapter: The channel.
         retry: How often and when a send that did not happen is tried again.
+        alarms: Rings when a wait for a rate limit is over.
         log: For sends that raised.
+
+    Attributes:
+        line: Who may send next.
+        on_stop: Called once if the channel refuses the bot's credentials.
     """
 
     def __init__(
-        self, adapter: Adapter, *, retry: RetryPolicy, log: structlog.typing.FilteringBoundLogger
+        self,
+        adapter: Adapter,
+        *,
+        retry: RetryPolicy,
+        alarms: Alarms,
+        log: structlog.typing.FilteringBoundLogger,
     ) -> None:
         self.adapter = adapter
         self.retry = retry
         self.can_look_up = adapter.caps.reconciles and isinstance(adapter, Reconciles)
         self.pool: WorkerPool[Send] = WorkerPool(adapter.caps.concurrency, self._work)
+        self.line: SendLine[Send] = SendLine(self.pool, adapter.caps.limits, self._chat_of, alarms)
+        self.pauses = Pauses(adapter.name, self.line, self.stop)
+        self.on_stop: Callable[[], None] = _nothing
         self._log = log.bind(channel=adapter.name)
         self._policies = {
             own: SendPolicy(retry, own or adapter.caps.on_uncertain, self.can_look_up)
@@ -43,6 +62,13 @@ class DeliveryActor:
     def policy_of(self, content: OutboundContent) -> SendPolicy:
         """What decides over the outcome of a send: the message's own policy goes before the channel's."""
         return self._policies[content.on_uncertain]
+
+    def stop(self) -> None:
+        """Send nothing any more: the channel refuses the bot's credentials. What waits stays where it is."""
+        if not self.line.is_stopped:
+            self.line.stop()
+            self._log.error("channel.stopped", bus_error_code=str(Code.BAD_TOKEN), waiting=self.line.waiting)
+            self.on_stop()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Send until cancelled; a send under way is then cancelled, and nobody knows whether it went out."""
@@ -54,6 +80,10 @@ class DeliveryActor:
         elif isinstance(self.adapter, Reconciles):
             send.answer = await self.adapter.reconcile(send.outbound)
             send.is_answered = True
+
+    def _chat_of(self, conversation_key: str) -> Chat:
+        address = conversation_key.partition(":")[2]
+        return self.adapter.chat_of(address) if isinstance(self.adapter, HasChats) else Chat(address)
 
     def conclude(self, send: Send, error: BaseException | None, *, timed_out: bool, cancelled: bool) -> None:
         """Report the end of a job to the shard. An answer in hand counts, however late it came."""
@@ -82,3 +112,7 @@ class DeliveryActor:
         failed = "timed out" if timed_out else "stopped" if error is None else type(error).__name__
         self._log.warning("send.lookup_failed", outbox_id=send.row.record.id, reason=failed)
         send.report(LookedUp(send, None, failed))
+
+
+def _nothing() -> None:
+    """Nobody has to be told."""

@@ -10,7 +10,7 @@ import trio
 
 from ..actors.child import crash_in
 from ..actors.codec import pack_plain, unpack_plain
-from ..actors.errors import BusError
+from ..actors.errors import BusError, Code, error_code_of
 from ..actors.message import validate_message
 from ..storage.commands import Fact, Stored
 from .adapter_start import Start, is_of_the_runtime
@@ -45,6 +45,7 @@ class EdgeActor:
         self.has_started = False
         self.failure: Exception | None = None
         self._inbox = inbox
+        self._scope = trio.CancelScope()
         self._services = services
         self._log = services.log.bind(channel=adapter.name)
 
@@ -57,13 +58,23 @@ class EdgeActor:
             RuntimeError: It returned without having started.
         """
         self.is_finished = False
+        if self._services.deliveries[self.adapter.name].line.is_stopped:
+            task_status.started()
+            self.is_finished = True
+            return
         start = Start(task_status, self._note_started)
         self._services.alarms.after(ADAPTER_SLOW_S, partial(self._warn, start))
         try:
-            with start.scope:
-                await self.adapter.run(self, task_status=start)
-            start.check()
+            with trio.CancelScope() as self._scope:
+                with start.scope:
+                    await self.adapter.run(self, task_status=start)
+                start.check()
         except Exception as error:
+            if self.has_started and error_code_of(error) is Code.BAD_TOKEN:
+                self._services.deliveries[self.adapter.name].stop()
+                self.is_finished = True
+                self._services.activity.changed()
+                return
             # As the supervisor will know it.
             crash = crash_in(error)
             self.failure = None if is_of_the_runtime(crash) else crash
@@ -72,6 +83,10 @@ class EdgeActor:
             start.is_over = True
         self.is_finished = True
         self._services.activity.changed()
+
+    def stop(self) -> None:
+        """Read nothing any more: the channel refuses the bot's credentials."""
+        self._scope.cancel()
 
     async def accept(self, inbound: Inbound, *, facts: Mapping[str, str] | None = None) -> Stored | None:
         """See `Edge.accept`."""

@@ -25,6 +25,7 @@ class SendEffect:
     text: str
     reply_to: str | None
     on_uncertain: OnUncertain | None
+    is_bulk: bool = False
 
 
 @value

@@ -45,6 +45,11 @@ async def settle_last_run(services: Services) -> None:
                 outbox=tuple(outbox[shard]),
             )
         )
+    over = [
+        fact for delivery in services.deliveries.values() for fact in delivery.pauses.restore(reader, now_us)
+    ]
+    if over:
+        await store.commit(Commit(shard=0, epoch=store.epochs[0], at_us=now_us, facts=tuple(over)))
     if recovery.suspects:
         services.gate = Gate(
             (record.id for record in recovery.suspects), at_once=recovery.at_once, changed=services.flush_all

@@ -7,6 +7,7 @@ from ..actors.value import value
 from ..storage.commands import OutboxMove
 from ..storage.records import OnUncertain, OutboxRecord, OutboxState
 from .channel import NotSent, SendOutcome, Sent, Uncertain
+from .defaults import MAX_PAUSE_S, PAUSE_JITTER_S
 from .outbox_rules import Defer, Drop, Failed, FoundAtStart, OutboxEvent, Release, outbox_move
 from .outbox_rules import Sent as SentEvent
 from .outbox_rules import Uncertain as UncertainEvent
@@ -48,14 +49,16 @@ def outcome_moves(
     match outcome:
         case None:
             event = Release()
-        case NotSent(code=Code.RATE_LIMITED | Code.BAD_TOKEN as code, retry_after_s=after_s):
-            pause_us = wait_us if after_s is None else round(after_s * 1e6)
+        case NotSent(code=Code.BAD_TOKEN as code):
+            event = Defer(code=str(code))
+        case NotSent(code=Code.RATE_LIMITED as code, retry_after_s=after_s):
+            pause_us = wait_us if after_s is None else _pause_us(after_s, unit)
             event = Defer(now_us + pause_us, pause_us, str(code))
         case NotSent(permanence=Permanence.UNCERTAIN, code=code):
             return _unknown(record, str(code), policy, now_us, wait_us)
         case NotSent(code=code, permanence=permanence, retry_after_s=after_s, text=text):
             said = text or code.meaning
-            wait_us = max(wait_us, round((after_s or 0.0) * 1e6))
+            wait_us = wait_us if after_s is None else max(wait_us, _pause_us(after_s, unit))
             if permanence is Permanence.PERMANENT or policy.retry.is_spent(record.attempts):
                 event = Failed(str(code), said)
             else:
@@ -87,6 +90,12 @@ def lets_next_go(record: OutboxRecord) -> bool:
         or state is OutboxState.DEAD
         or (state is OutboxState.UNCERTAIN and record.next_attempt_at_us is None)
     )
+
+
+def _pause_us(after_s: float, unit: float) -> int:
+    """What a platform asks for, a little longer so that not all come back at once; at most a day, whatever it says."""
+    asked_s = after_s if 0 <= after_s <= MAX_PAUSE_S else MAX_PAUSE_S if after_s > 0 else 0.0
+    return round((asked_s + unit * PAUSE_JITTER_S) * 1e6)
 
 
 def _unknown(

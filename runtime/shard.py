@@ -19,6 +19,7 @@ from .outbox_rules import outbox_move
 from .pool import WorkerPool
 from .shard_desk import ShardDesk
 from .shard_inbox import ShardInbox
+from .shard_lookups import looked_up
 from .shard_messages import (
     Accepted,
     Flush,
@@ -202,7 +203,7 @@ class ShardActor(Actor[ShardMessage]):
                 if message.epoch == self.epoch:
                     self.outbox.due(message)
             case LookedUp():
-                self.outbox.looked_up(message)
+                looked_up(self.outbox, message, self._services)
             case Requeue():
                 self.desk.requeue(message)
             case MoveSend():

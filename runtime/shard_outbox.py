@@ -5,17 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..storage.commands import Commit, Committed, NewOutbox, OutboxMove, Stored
-from ..storage.records import OnUncertain, OutboxRecord, OutboxState, OutboxStatus
+from ..storage.commands import Commit, Committed, Fact, NewOutbox, OutboxMove, Stored
+from ..storage.records import OutboxRecord, OutboxState, OutboxStatus
 from .backlog import OutboxBacklog
-from .channel import NotSent, Sent
 from .effects import Effect
 from .lane import Lanes
 from .outbox_rules import (
-    Drop,
-    OutboxEvent,
-    ReconciledNotSent,
-    ReconciledSent,
     Release,
     Resend,
     Start,
@@ -26,8 +21,8 @@ from .outbox_steps import placed
 from .reports import report_send
 from .retry import rest_us
 from .send import PendingRow, Send
-from .send_outcome import lets_next_go, outcome_moves, retry_wait_us
-from .shard_messages import LookedUp, SendDue, SendEnded
+from .send_outcome import lets_next_go, outcome_moves
+from .shard_messages import SendDue, SendEnded
 from .turn_plan import OutboxLane, Planned, plan_effects
 
 if TYPE_CHECKING:
@@ -63,7 +58,7 @@ class ShardOutbox:
         own, emits = plan_effects(effects, cause, self._services, now_us=now_us)
         rows: list[tuple[OutboxLane, PendingRow, bool]] = []
         for row in own:
-            lane, rides = self._announce(row.record)
+            lane, rides = self._announce(row)
             if rides:
                 row.record = next_outbox_record(row.record, Start(), now_us=now_us, claim=None)
             rows.append((lane, row, rides))
@@ -86,7 +81,7 @@ class ShardOutbox:
             elif rides:
                 self.lanes.resume(lane)
                 self._unreserve(lane, row)
-            self._look(lane)
+            self.look(lane)
 
     def unplanned(self, planned: Planned) -> None:
         """The turn was refused: take the reservations back."""
@@ -95,7 +90,7 @@ class ShardOutbox:
             if rides:
                 self.lanes.resume(lane)
                 self._unreserve(lane, row)
-            self._look(lane)
+            self.look(lane)
 
     def _put_off(self, lane: OutboxLane, row: PendingRow) -> None:
         """Another home stored sends of the conversation before this one: they go first, so its start is taken back."""
@@ -108,7 +103,7 @@ class ShardOutbox:
         def then(_: Committed) -> None:
             lane.busy = False
             self.lanes.resume(lane)
-            self._look(lane)
+            self.look(lane)
 
         self._shard.submit_moves(outbox=(move,), then=then)
 
@@ -116,7 +111,7 @@ class ShardOutbox:
         """A row of this shard is on disk."""
         lane = self.lanes.arrive(row.record.conversation_key, row)
         if lane is not None:
-            self._look(lane)
+            self.look(lane)
 
     # --- starting --------------------------------------------------------------------------------------------
 
@@ -133,7 +128,7 @@ class ShardOutbox:
                 self._unreserve(lane, row)
             return
         for lane in self.lanes.refill():
-            self._look(lane)
+            self.look(lane)
 
     def starts(self, now_us: int) -> list[OutboxMove]:
         """The starts to commit now; `started` goes on with them."""
@@ -154,7 +149,7 @@ class ShardOutbox:
         """A lane's back-off is over."""
         if message.lane.due_us == message.due_us:
             self.lanes.wake(message.lane)
-            self._look(message.lane)
+            self.look(message.lane)
 
     def adopt(self, send: Send) -> None:
         """After a restart: a send that is under way, or whose end is not on disk yet, keeps its lane."""
@@ -174,7 +169,7 @@ class ShardOutbox:
             if lane.due_us is not None:
                 self.lanes.wake(lane)
             self.lanes.release(self.lanes.take(lane))
-            self._look(lane)
+            self.look(lane)
 
     # --- outcomes --------------------------------------------------------------------------------------------
 
@@ -193,42 +188,19 @@ class ShardOutbox:
         after = moves[-1].after
         if after.status is not OutboxStatus.SENT:
             report_send(after, moves[-1].code, services)
-        self._end(send, moves)
+        facts = send.delivery.pauses.note(message.outcome, after, services.clock.wall_us())
+        self.end(send, moves, facts)
 
-    def looked_up(self, message: LookedUp) -> None:
-        """A look-up of an uncertain send has ended."""
-        send, record = message.send, message.send.row.record
-        now_us = self._services.clock.wall_us()
-        if self.sends.get(record.id) is not send:
-            send.delivery.pool.give_back()
-            return
-        del self.sends[record.id]
-        if message.failed is not None:
-            send.row.lookups += 1
-            if not send.delivery.retry.is_spent(send.row.lookups):
-                self._hold_for_lookup(send)
-                return
-        event: OutboxEvent
-        match message.outcome:
-            case Sent(platform_message_id=platform_id):
-                event = ReconciledSent(platform_id)
-            case NotSent():
-                event = ReconciledNotSent()
-            case None:
-                send.row.is_looked_up = True
-                if send.policy.on_uncertain is not OnUncertain.DROP:
-                    self._undecided(send)
-                    return
-                event = Drop()
-        self._end(send, (outbox_move(record, event, now_us=now_us, claim=None),))
-
-    def _announce(self, record: OutboxRecord) -> tuple[OutboxLane, bool]:
+    def _announce(self, row: PendingRow) -> tuple[OutboxLane, bool]:
         """Open the lane of a new row; its start may ride along where nothing of the conversation comes before it."""
-        lane = self.lanes.open(record.conversation_key)
+        key = row.record.conversation_key
+        lane = self.lanes.open(key)
         was_idle = lane.is_idle
         lane.arriving += 1
-        delivery = self._services.deliveries.get(record.channel)
-        if delivery is None or not was_idle or self._shard.is_stopping or not delivery.pool.try_reserve():
+        delivery = self._services.deliveries.get(row.record.channel)
+        if delivery is None or not was_idle or self._shard.is_stopping:
+            return lane, False
+        if not delivery.line.try_take(key, is_bulk=row.content.is_bulk):
             return lane, False
         self._shard.hold(delivery.pool)
         lane.busy = True
@@ -237,9 +209,9 @@ class ShardOutbox:
 
     def _unreserve(self, lane: OutboxLane, row: PendingRow) -> None:
         lane.busy = False
-        pool = self._services.deliveries[row.record.channel].pool
-        self._shard.unhold(pool)
-        pool.give_back()
+        delivery = self._services.deliveries[row.record.channel]
+        self._shard.unhold(delivery.pool)
+        delivery.line.give_back(row.record.conversation_key)
 
     def _start_move(self, row: PendingRow, now_us: int) -> OutboxMove:
         again = row.record.state is OutboxState.UNCERTAIN
@@ -255,12 +227,12 @@ class ShardOutbox:
             move = outbox_move(
                 row.record, Release(), now_us=self._services.clock.wall_us(), claim=row.record.claim
             )
-            self._end(send, (move,))
+            self.end(send, (move,))
             return
         self.sends[row.record.id] = send
         delivery.pool.start(send)
 
-    def _look(self, lane: OutboxLane) -> None:
+    def look(self, lane: OutboxLane) -> None:
         """See whether the lane's head can start, has to wait, or can go."""
         services = self._services
         while lane.is_ready and not services.draining:
@@ -270,22 +242,34 @@ class ShardOutbox:
             parked = record.state is OutboxState.UNCERTAIN and (
                 record.next_attempt_at_us is None or (row.is_looked_up and row.is_parked)
             )
-            if delivery is None or parked:
+            if delivery is None or delivery.line.is_stopped or parked:
                 self.lanes.release(self.lanes.take(lane))
                 continue
             rest = rest_us(record.next_attempt_at_us, record.wait_us, services.clock.wall_us())
-            if rest > 0 and not lane.waited:
+            rest = 0 if lane.waited else rest
+            rest = max(rest, round(delivery.line.pause_left_s(record.conversation_key) * 1e6))
+            if rest > 0:
                 self.lanes.release(self.lanes.take(lane))
-                self._back_off(lane, row, rest)
+                self.back_off(lane, row, rest)
                 return
-            if delivery.pool.try_reserve():
+            if delivery.line.try_take(record.conversation_key, is_bulk=row.content.is_bulk):
                 self._shard.hold(delivery.pool)
                 self._line_up(lane, delivery)
             else:
                 lane.waiting = True
-                delivery.pool.reserve_later(partial(self._granted, lane, delivery))
+                delivery.line.wait(
+                    record.conversation_key,
+                    partial(self._granted, lane, delivery),
+                    partial(self._look_again, lane),
+                    is_bulk=row.content.is_bulk,
+                )
             return
         self.lanes.settle(lane)
+
+    def _look_again(self, lane: OutboxLane) -> None:
+        lane.waiting = False
+        if self._shard.outbox is self:
+            self.look(lane)
 
     def _granted(self, lane: OutboxLane, delivery: DeliveryActor) -> bool:
         lane.waiting = False
@@ -308,14 +292,14 @@ class ShardOutbox:
         self._to_start.append((lane, row))
         self._shard.flush_soon()
 
-    def _end(self, send: Send, moves: tuple[OutboxMove, ...]) -> None:
+    def end(self, send: Send, moves: tuple[OutboxMove, ...], facts: tuple[Fact, ...] = ()) -> None:
         """Commit the end of a send or look-up together with the start of the next one of the conversation."""
         shard, lane, row = self._shard, send.lane, send.row
         pool = send.delivery.pool
         after = moves[-1].after
         following: PendingRow | None = None
         now_us = self._services.clock.wall_us()
-        if lets_next_go(after) and not pool.has_line:
+        if lets_next_go(after):
             following = self._ride(lane, send)
         if following is None:
             pool.give_back()
@@ -338,9 +322,9 @@ class ShardOutbox:
                 self._start(lane, following)
             else:
                 lane.busy = False
-                self._look(lane)
+                self.look(lane)
 
-        commit = Commit(shard=shard.number, epoch=shard.epoch, at_us=now_us, outbox=all_moves)
+        commit = Commit(shard=shard.number, epoch=shard.epoch, at_us=now_us, outbox=all_moves, facts=facts)
         shard.submit(commit, then)
 
     def _ride(self, lane: OutboxLane, send: Send) -> PendingRow | None:
@@ -351,6 +335,9 @@ class ShardOutbox:
         if head.channel != send.row.record.channel or head.state is not OutboxState.READY:
             return None
         if head.next_attempt_at_us is not None:
+            return None
+        is_bulk = lane.queue[0].content.is_bulk
+        if not send.delivery.line.try_ride(head.conversation_key, is_bulk=is_bulk):
             return None
         return self.lanes.take(lane)
 
@@ -363,37 +350,14 @@ class ShardOutbox:
                 record.next_attempt_at_us is not None
             ):
                 self.lanes.release(row)
-                self._back_off(lane, row, rest)
+                self.back_off(lane, row, rest)
             case OutboxState.READY:
                 self.lanes.put_back(lane, row)
             case _:
                 self.lanes.release(row)
 
-    def _back_off(self, lane: OutboxLane, row: PendingRow, wait_us: int) -> None:
+    def back_off(self, lane: OutboxLane, row: PendingRow, wait_us: int) -> None:
         due_us = self._services.clock.wall_us() + wait_us
         self.lanes.back_off(lane, row, due_us)
         due = SendDue(self._shard.epoch, lane, due_us)
         self._services.alarms.after(wait_us / 1e6, partial(self._shard.tell, due))
-
-    def _hold_for_lookup(self, send: Send) -> None:
-        """A look-up that could not be done is tried again later; the row stays the head and holds."""
-        wait_s = send.delivery.retry.delay_s(send.row.lookups - 1, self._services.random.random())
-        self._leave_slot(send)
-        self._back_off(send.lane, send.row, round(wait_s * 1e6))
-
-    def _undecided(self, send: Send) -> None:
-        """The channel cannot tell: the policy decides. Nothing changes on disk until something is sent."""
-        row, retry = send.row, send.delivery.retry
-        self._leave_slot(send)
-        if send.policy.on_uncertain is OnUncertain.RESEND and not retry.is_spent(row.record.attempts):
-            self._back_off(
-                send.lane, row, retry_wait_us(row.record, send.policy, self._services.random.random())
-            )
-            return
-        row.is_parked = True
-        self._look(send.lane)
-
-    def _leave_slot(self, send: Send) -> None:
-        self.lanes.release(send.row)
-        send.lane.busy = False
-        send.delivery.pool.give_back()

@@ -79,5 +79,6 @@ def _new_send(effect: SendEffect, cause: QueuedRow, services: Services, now_us: 
         on_uncertain=effect.on_uncertain,
         correlation_id=cause.message.correlation_id,
         hops=cause.message.hops + 1,
+        is_bulk=effect.is_bulk,
     )
     return PendingRow(record, content)

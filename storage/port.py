@@ -160,6 +160,10 @@ class Reader(Protocol):
         """A durable fact."""
         ...
 
+    def facts(self, namespace: str, prefix: str, limit: int) -> list[tuple[str, bytes]]:
+        """The durable facts whose key begins so, by key."""
+        ...
+
     def waiting_controls(self, limit: int) -> list[StoredControl]:
         """Control records that wait, the oldest first."""
         ...

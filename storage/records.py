@@ -165,6 +165,7 @@ class OutboundContent:
         on_uncertain: The message's own policy; None means the channel's.
         correlation_id: Carried from the message that caused it.
         hops: The cause's hops + 1.
+        is_bulk: Interactive sends of the channel may pass it.
     """
 
     text: str
@@ -173,6 +174,7 @@ class OutboundContent:
     on_uncertain: OnUncertain | None = None
     correlation_id: str | None = None
     hops: int = 0
+    is_bulk: bool = False
 
 
 class ControlStatus(enum.StrEnum):

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import attrs
 import trio
 
 from ...actors.codec import pack_plain
@@ -14,6 +15,7 @@ from ...actors.errors import BusError, Code
 from ...actors.plain import Plain
 from ...actors.supervisor import ChildStatistics
 from ...storage.commands import Commit, Fact
+from ..channel_status import ChannelStatus, status_of
 from ..defaults import PULSE_S
 
 if TYPE_CHECKING:
@@ -87,6 +89,9 @@ class PulseActor:
             "running_turns": len(turns),
             "oldest_turns": turns[:_MAX_TURNS],
             "running_sends": sum(len(one.pool.running) for one in services.deliveries.values()),
+            "channels": {
+                name: _told_channel(status_of(delivery)) for name, delivery in services.deliveries.items()
+            },
             "tokens_free": services.tokens.free,
             "stopping": services.draining,
             "edges": {edge.name.removeprefix("edge-"): _told(edge) for edge in self._edges()},
@@ -107,6 +112,11 @@ class PulseActor:
 def _age(turn: Plain) -> float:
     age = turn["age_s"] if isinstance(turn, dict) else 0.0
     return age if isinstance(age, float) else 0.0
+
+
+def _told_channel(status: ChannelStatus) -> dict[str, Plain]:
+    told: dict[str, Plain] = {**attrs.asdict(status)}
+    return {**told, "code": None if status.code is None else str(status.code)}
 
 
 def _told(edge: ChildStatistics) -> str:

@@ -239,6 +239,15 @@ class SqliteReader:
         rows = self._query("SELECT value FROM fact WHERE namespace = ? AND key = ?", (namespace, key))
         return cast("bytes", rows[0][0]) if rows else None
 
+    def facts(self, namespace: str, prefix: str, limit: int) -> list[tuple[str, bytes]]:
+        """See `Reader`."""
+        # No key has a character above the last code point, so this is where the prefix ends.
+        rows = self._query(
+            "SELECT key, value FROM fact WHERE namespace = ? AND key >= ? AND key < ? ORDER BY key LIMIT ?",
+            (namespace, prefix, f"{prefix}\U0010ffff", limit),
+        )
+        return cast("list[tuple[str, bytes]]", rows)
+
     def waiting_controls(self, limit: int) -> list[StoredControl]:
         """See `Reader`."""
         rows = self._query(

@@ -209,6 +209,8 @@ def pack_content(content: OutboundContent) -> bytes:
         record["correlation_id"] = content.correlation_id
     if content.hops:
         record["hops"] = content.hops
+    if content.is_bulk:
+        record["bulk"] = True
     try:
         return msgpack.packb(record)
     except (UnicodeEncodeError, OverflowError) as error:
@@ -233,6 +235,7 @@ def unpack_content(data: bytes, version: int, inbox_id: int | None) -> OutboundC
             on_uncertain=None if policy is None else OnUncertain(policy),
             correlation_id=optional_text(record, "correlation_id"),
             hops=optional_count(record, "hops") or 0,
+            is_bulk=record.get("bulk") is True,
         )
     except (ValueError, AttributeError, msgpack.UnpackException) as error:
         raise BusError(Code.INVALID_MESSAGE, f"a stored send is damaged: {error!r}") from error

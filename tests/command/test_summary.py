@@ -18,6 +18,7 @@ def status(
         run={"refused": refused},
         tokens_free=0,
         running_turns=0,
+        channels={},
         actors=(),
         running_sends=0,
     )

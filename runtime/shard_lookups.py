@@ -1,0 +1,68 @@
+"""What follows from looking an uncertain send up on its channel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..storage.records import OnUncertain
+from .channel import NotSent, Sent
+from .outbox_rules import Drop, OutboxEvent, ReconciledNotSent, ReconciledSent, outbox_move
+from .send_outcome import retry_wait_us
+from .shard_messages import LookedUp
+
+if TYPE_CHECKING:
+    from .send import Send
+    from .services import Services
+    from .shard_outbox import ShardOutbox
+
+
+def looked_up(outbox: ShardOutbox, message: LookedUp, services: Services) -> None:
+    """A look-up of an uncertain send has ended."""
+    send, record = message.send, message.send.row.record
+    now_us = services.clock.wall_us()
+    if outbox.sends.get(record.id) is not send:
+        send.delivery.pool.give_back()
+        return
+    del outbox.sends[record.id]
+    if message.failed is not None:
+        send.row.lookups += 1
+        if not send.delivery.retry.is_spent(send.row.lookups):
+            _hold(outbox, send, services)
+            return
+    event: OutboxEvent
+    match message.outcome:
+        case Sent(platform_message_id=platform_id):
+            event = ReconciledSent(platform_id)
+        case NotSent():
+            event = ReconciledNotSent()
+        case None:
+            send.row.is_looked_up = True
+            if send.policy.on_uncertain is not OnUncertain.DROP:
+                _undecided(outbox, send, services)
+                return
+            event = Drop()
+    outbox.end(send, (outbox_move(record, event, now_us=now_us, claim=None),))
+
+
+def _hold(outbox: ShardOutbox, send: Send, services: Services) -> None:
+    """A look-up that could not be done is tried again later; the row stays the head and holds."""
+    wait_s = send.delivery.retry.delay_s(send.row.lookups - 1, services.random.random())
+    _leave_slot(outbox, send)
+    outbox.back_off(send.lane, send.row, round(wait_s * 1e6))
+
+
+def _undecided(outbox: ShardOutbox, send: Send, services: Services) -> None:
+    """The channel cannot tell: the policy decides. Nothing changes on disk until something is sent."""
+    row, retry = send.row, send.delivery.retry
+    _leave_slot(outbox, send)
+    if send.policy.on_uncertain is OnUncertain.RESEND and not retry.is_spent(row.record.attempts):
+        outbox.back_off(send.lane, row, retry_wait_us(row.record, send.policy, services.random.random()))
+        return
+    row.is_parked = True
+    outbox.look(send.lane)
+
+
+def _leave_slot(outbox: ShardOutbox, send: Send) -> None:
+    outbox.lanes.release(send.row)
+    send.lane.busy = False
+    send.delivery.pool.give_back()
