@@ -51,6 +51,7 @@ class Status:
         run: Counters of this run, by name.
         tokens_free: Tokens the edges may still take.
         running_turns, running_sends: Under way now.
+        lanes: Conversations in memory, those with messages and those with sends counted apart; soon 0 when all is idle.
         actors: The actor tree: what the root supervises, in start order.
     """
 
@@ -61,6 +62,7 @@ class Status:
     tokens_free: int
     running_turns: int
     running_sends: int
+    lanes: int
     actors: tuple[ChildStatistics, ...]
 
 
@@ -275,6 +277,7 @@ class Runtime:
             tokens_free=services.tokens.free,
             running_turns=sum(len(topic.pool.running) for topic in services.topics.values()),
             running_sends=sum(len(delivery.pool.running) for delivery in services.deliveries.values()),
+            lanes=services.lanes,
             actors=self._tree.root.statistics(),
         )
 

@@ -87,6 +87,7 @@ class PulseActor:
             "running_turns": len(turns),
             "oldest_turns": turns[:_MAX_TURNS],
             "running_sends": sum(len(one.pool.running) for one in services.deliveries.values()),
+            "lanes": services.lanes,
             "tokens_free": services.tokens.free,
             "stopping": services.draining,
             "edges": {edge.name.removeprefix("edge-"): _told(edge) for edge in self._edges()},

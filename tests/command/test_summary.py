@@ -19,6 +19,7 @@ def status(
         tokens_free=0,
         running_turns=0,
         actors=(),
+        lanes=0,
         running_sends=0,
     )
 
