@@ -45,13 +45,7 @@ def declared_shape(version: int, upgrade: Upgrade | None) -> StateShape:
         BusError: INVALID_MESSAGE, the version is no integer from 1 on; a hook is missing, is async, or does not take a
             state and a version.
     """
-    given: object = version
-    if not isinstance(given, int) or isinstance(given, bool) or not 1 <= version <= _MAX_VERSION:
-        raise BusError(
-            Code.INVALID_MESSAGE,
-            f"a state's version is an integer from 1 to {_MAX_VERSION}",
-            given=repr(given),
-        )
+    _check_version(version)
     if upgrade is None:
         if version > 1:
             raise BusError(
@@ -121,12 +115,9 @@ def _packed(state: dict[str, Plain], key: str) -> bytes:
         size = error.context.get("size_bytes")
         if error.code is not Code.TOO_LARGE or size is None:
             raise
-        largest, part = max(
-            (
-                (name, len(pack_plain(value, limit_bytes=cast("int", size), what="state")))
-                for name, value in state.items()
-            ),
-            key=lambda entry: entry[1],
+        limit = cast("int", size)
+        part, largest = max(
+            (len(pack_plain(one, limit_bytes=limit, what="state")), name) for name, one in state.items()
         )
         path = f"${path_step(largest)}"
         raise BusError(
@@ -143,11 +134,8 @@ def _packed(state: dict[str, Plain], key: str) -> bytes:
 def _upgraded(state: dict[str, Plain], version: int, upgrade: Upgrade, key: str) -> dict[str, Plain]:
     name = getattr(upgrade, "__qualname__", type(upgrade).__name__)
     try:
-        after: object = upgrade(state, version)
-        if not isinstance(after, dict):
-            raise TypeError(f"it returned {type(after).__name__}, not a dict")
         # Through its stored form: what a hook returns may be a value that it shares with other conversations.
-        packed = _packed(cast("dict[str, Plain]", after), key)
+        packed = _packed(_map(upgrade(state, version)), key)
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"[:_ERROR_CHARACTERS]
         raise Permanent(
@@ -161,14 +149,29 @@ def _upgraded(state: dict[str, Plain], version: int, upgrade: Upgrade, key: str)
     return cast("dict[str, Plain]", unpack_plain(packed, limit_bytes=STATE_BYTES))
 
 
-def _check_hook(upgrade: Upgrade) -> None:
-    given: object = upgrade
-    if not callable(given) or inspect.iscoroutinefunction(given):
+def _map(value: object) -> dict[str, Plain]:
+    """Whatever a hook is declared to return; what the map holds is for packing to check."""
+    if not isinstance(value, dict):
+        raise TypeError(f"it returned {type(value).__name__}, not a dict")
+    return cast("dict[str, Plain]", value)
+
+
+def _check_version(version: object) -> None:
+    if not isinstance(version, int) or isinstance(version, bool) or not 1 <= version <= _MAX_VERSION:
+        raise BusError(
+            Code.INVALID_MESSAGE,
+            f"a state's version is an integer from 1 to {_MAX_VERSION}",
+            given=repr(version),
+        )
+
+
+def _check_hook(upgrade: object) -> None:
+    if not callable(upgrade) or inspect.iscoroutinefunction(upgrade):
         raise BusError(
             Code.INVALID_MESSAGE, "a state's upgrade hook is a plain function (state, from_version) -> state"
         )
     try:
-        inspect.signature(given).bind({}, 1)
+        inspect.signature(upgrade).bind({}, 1)
     except TypeError as error:
         raise BusError(
             Code.INVALID_MESSAGE,

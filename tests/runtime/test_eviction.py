@@ -173,7 +173,7 @@ async def test_a_large_state_is_not_kept_with_an_idle_conversation(
         await trio.sleep(0.01)
         ctx.state["text"] = "x" * size
         ctx.state["n"] = cast("int", ctx.state.get("n", 0)) + 1
-        ctx.reply(f"{ctx.state['n']}")
+        ctx.reply(str(ctx.state["n"]))
 
     async with watched(topology) as bot:
         for _ in range(3):

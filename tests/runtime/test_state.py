@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import cast
 
 import apsw
@@ -41,6 +41,10 @@ def bot_of(say: Say, *, version: int | None = None, upgrade: Upgrade | None = No
     return topology
 
 
+def idle(ctx: Context) -> None:
+    """Does nothing with the state."""
+
+
 class Bench:
     """One store in memory under one version of the code after the other."""
 
@@ -75,7 +79,7 @@ class Bench:
         store.close()
         return None if found is None else (cast("Plain", msgpack.unpackb(found.value)), found.version)
 
-    def query(self, statement: str) -> list[tuple[object, ...]]:
+    def query(self, statement: str) -> Sequence[tuple[object, ...]]:
         """Rows of the database as it was left."""
         database = apsw.Connection(":memory:")
         database.deserialize("main", self.database.source.content())
@@ -97,7 +101,7 @@ class Bench:
                 last = row.record.errors[-1]
                 found.append((last.code, last.own_code, last.text))
 
-        await self.turn(bot_of(lambda ctx: None), then=look)
+        await self.turn(bot_of(idle), then=look)
         return found
 
 
@@ -314,7 +318,7 @@ async def test_an_older_state_is_upgraded_when_a_turn_touches_it_and_stored_with
 
     bench = Bench()
     await bench.turn(bot_of(visit), "a", "b", "b")
-    await bench.turn(bot_of(lambda ctx: None, version=3, upgrade=upgrade), "a")
+    await bench.turn(bot_of(idle, version=3, upgrade=upgrade), "a")
     assert (calls, bench.stored("a")) == ([], ({"n": 1, "name": "Ann Lee"}, 1))
 
     await bench.turn(bot_of(look, version=3, upgrade=upgrade), "b", "b", "new")
@@ -413,7 +417,7 @@ async def test_a_state_of_newer_code_is_refused_and_kept_and_others_go_on(autoju
     ((code, _, text),) = await bench.dead()
     assert code == "STORE_MISMATCH"
     assert "has version 3, this code knows 2" in text
-    silent = await bench.turn(bot_of(lambda ctx: None, version=2, upgrade=split_name), "a")
+    silent = await bench.turn(bot_of(idle, version=2, upgrade=split_name), "a")
     assert silent.counters["handled"] == 1
 
 
@@ -427,6 +431,11 @@ async def test_a_damaged_state_is_named_as_such(autojump_clock: MockClock) -> No
         ((code, _, _),) = await bench.dead()
         assert code == "STORE_CORRUPT"
         assert bench.query("SELECT state FROM conversation") == [(damaged,)]
+
+
+def three_arguments(state: dict[str, Plain], version: int, more: int) -> dict[str, Plain]:
+    assert more
+    return split_name(state, version)
 
 
 async def coroutine_hook(state: dict[str, Plain], version: int) -> dict[str, Plain]:
@@ -444,8 +453,9 @@ async def coroutine_hook(state: dict[str, Plain], version: int) -> dict[str, Pla
         (2, None, "needs upgrade="),
         (2, coroutine_hook, "a plain function"),
         (2, "split_name", "a plain function"),
-        (2, lambda state: state, "two arguments"),
-        (2, lambda state, version, more: state, "two arguments"),
+        (2, len, "two arguments"),
+        (2, idle, "two arguments"),
+        (2, three_arguments, "two arguments"),
     ],
 )
 def test_a_bad_declaration_is_refused(version: object, upgrade: object, message: str) -> None:
