@@ -16,6 +16,7 @@ from .record import optional_count, optional_map, optional_text, required_count,
 __all__ = [
     "CODEC_VERSION",
     "MAX_RECORD_BYTES",
+    "copy_plain",
     "pack_event",
     "pack_message",
     "pack_plain",
@@ -62,6 +63,11 @@ def unpack_plain(data: bytes, *, limit_bytes: int) -> Plain:
     if not is_flat(value):
         check_plain(value)
     return value
+
+
+def copy_plain(value: Plain, *, limit_bytes: int, what: str) -> Plain:
+    """A checked copy that shares nothing with `value`; arguments and errors as of `pack_plain`."""
+    return unpack_plain(pack_plain(value, limit_bytes=limit_bytes, what=what), limit_bytes=limit_bytes)
 
 
 def pack_message(message: BusMessage) -> bytes:
@@ -216,7 +222,10 @@ def _packed(record: dict[str, Plain], what: str) -> bytes:
 def _limited(data: bytes, limit_bytes: int, what: str) -> bytes:
     if len(data) > limit_bytes:
         raise BusError(
-            Code.TOO_LARGE, f"{what} has {len(data)} bytes, at most {limit_bytes}", limit_bytes=limit_bytes
+            Code.TOO_LARGE,
+            f"{what} has {len(data)} bytes, at most {limit_bytes}",
+            limit_bytes=limit_bytes,
+            size_bytes=len(data),
         )
     return data
 

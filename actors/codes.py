@@ -307,8 +307,8 @@ REGISTRY: tuple[CodeEntry, ...] = (
     CodeEntry(
         Code.STORE_MISMATCH,
         _P,
-        "The store was made with other settings or for another account.",
-        "Use the stored settings, or a new store.",
+        "The store was made with other settings or for another account, or a conversation's state by newer code.",
+        "Use the stored settings, the newer code, or a new store.",
     ),
     CodeEntry(
         Code.TOO_LARGE,

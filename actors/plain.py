@@ -6,7 +6,7 @@ from typing import TypeAlias, cast
 
 from .errors import BusError, Code
 
-__all__ = ["MAX_DEPTH", "Plain", "check_json", "check_plain", "is_flat"]
+__all__ = ["MAX_DEPTH", "Plain", "check_json", "check_plain", "is_flat", "path_step"]
 
 Plain: TypeAlias = "bool | int | float | str | bytes | list[Plain] | dict[str, Plain] | None"
 """A value that survives storage unchanged. No tuples: they would come back as lists."""
@@ -120,7 +120,7 @@ class _Walk:
                 return "", f"the key {key[:_MAX_KEY_CHARS]!r} holds a lone surrogate"
             found = self.fault(item, depth + 1)
             if found is not None:
-                return f"{_step(key)}{found[0]}", found[1]
+                return f"{path_step(key)}{found[0]}", found[1]
         return None
 
 
@@ -134,7 +134,8 @@ def _text_fault(value: str) -> tuple[str, str] | None:
     return None
 
 
-def _step(key: str) -> str:
+def path_step(key: str) -> str:
+    """How an error's path names the value under a key: `.key`, or `["key"]` where that would not be plain."""
     if _BARE_KEY.fullmatch(key) is not None:
         return f".{key}"
     # Long keys would make long log lines.

@@ -53,6 +53,7 @@ class Status:
         tokens_free: Tokens the edges may still take.
         running_turns, running_sends: Under way now.
         channels: The sending side of each channel, by name.
+        lanes: Conversations in memory, those with messages and those with sends counted apart; soon 0 when all is idle.
         actors: The actor tree: what the root supervises, in start order.
     """
 
@@ -64,6 +65,7 @@ class Status:
     running_turns: int
     running_sends: int
     channels: Mapping[str, ChannelStatus]
+    lanes: int
     actors: tuple[ChildStatistics, ...]
 
 
@@ -279,6 +281,7 @@ class Runtime:
             running_turns=sum(len(topic.pool.running) for topic in services.topics.values()),
             running_sends=sum(len(delivery.pool.running) for delivery in services.deliveries.values()),
             channels={name: status_of(delivery) for name, delivery in services.deliveries.items()},
+            lanes=services.lanes,
             actors=self._tree.root.statistics(),
         )
 

@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Protocol
 
-from ..actors.codec import pack_plain, unpack_plain
+from ..actors.codec import copy_plain
 from ..actors.errors import BusError, Code
 from ..actors.idempotency import turn_key
 from ..actors.keys import check_conversation_key
 from ..actors.message import BusMessage
 from ..actors.names import canonical
-from ..actors.plain import Plain, check_plain
+from ..actors.plain import Plain
 from ..actors.text import has_lone_surrogate
 from ..storage.records import InboxRecord, OnUncertain
-from .defaults import MAX_EFFECTS, MAX_HOPS, STATE_BYTES
+from .defaults import MAX_EFFECTS, MAX_HOPS, PAYLOAD_BYTES
 from .effects import Effect, EventEffect, MessageEffect, SendEffect, SendRef
+from .state import StateShape, read_state, state_write
 
 if TYPE_CHECKING:
     import structlog.typing
+
+    from ..storage.commands import StateWrite
+    from ..storage.port import StoredState
 
 
 class Surroundings(Protocol):
@@ -27,6 +31,11 @@ class Surroundings(Protocol):
     @property
     def store_uuid(self) -> str:
         """Which store this is: part of the keys that turns make."""
+        ...
+
+    @property
+    def state_shape(self) -> StateShape:
+        """How the topology declares the state."""
         ...
 
     def channel_of(self, conversation_key: str) -> str:
@@ -67,6 +76,8 @@ class Context:
         "_replies",
         "_sends",
         "_state",
+        "_state_fault",
+        "_state_write",
         "_stored_state",
         "_surroundings",
         "message",
@@ -77,7 +88,7 @@ class Context:
         message: BusMessage,
         record: InboxRecord,
         *,
-        stored_state: bytes | None,
+        stored_state: StoredState | None,
         deadline_s: float,
         surroundings: Surroundings,
     ) -> None:
@@ -85,6 +96,8 @@ class Context:
         self._record = record
         self._stored_state = stored_state
         self._state: dict[str, Plain] | None = None
+        self._state_fault: BusError | None = None
+        self._state_write: StateWrite | None = None
         self._effects: list[Effect] = []
         self._replies = 0
         self._sends = 0
@@ -119,15 +132,24 @@ class Context:
 
     @property
     def state(self) -> MutableMapping[str, Plain]:
-        """The conversation's own state: plain values, at most 256 KiB packed. Stored if it changed."""
+        """The conversation's own state: plain values, at most 256 KiB packed. Stored if it changed.
+
+        The first touch in a turn brings a state of an older version to the declared one.
+
+        Raises:
+            BusError: what `read_state` refuses; the turn then fails with it, also if the handler catches it.
+        """
         self._check_active()
+        if self._state_fault is not None:
+            raise self._state_fault
         if self._state is None:
-            loaded = unpack_plain(self._stored_state, limit_bytes=STATE_BYTES) if self._stored_state else {}
-            if not isinstance(loaded, dict):
-                raise BusError(
-                    Code.STORE_CORRUPT, "the stored state is not a mapping", key=self.message.conversation_key
+            try:
+                self._state = read_state(
+                    self._stored_state, self._surroundings.state_shape, self.message.conversation_key
                 )
-            self._state = loaded
+            except BusError as error:
+                self._state_fault = error
+                raise
         return self._state
 
     def reply(self, text: str, *, on_uncertain: OnUncertain | str | None = None) -> SendRef:
@@ -196,12 +218,12 @@ class Context:
 
         Args:
             topic: An event topic, or a conversation topic with a handler.
-            payload: Plain values for an event; the text for a conversation topic.
+            payload: Plain values for an event, as they are now; the text for a conversation topic.
             key: The event's key; the conversation for a conversation topic (default: this one).
             headers: Of an event.
             idem_key: An event with the same one is stored once.
         Raises:
-            BusError: INVALID_TOPIC, NO_SUBSCRIBER, INVALID_MESSAGE, HOP_LIMIT, STALE_CLAIM after the turn.
+            BusError: INVALID_TOPIC, NO_SUBSCRIBER, INVALID_MESSAGE, TOO_LARGE, HOP_LIMIT, STALE_CLAIM after the turn.
         """
         self._check_active()
         if self.message.hops + 1 > MAX_HOPS:
@@ -209,8 +231,9 @@ class Context:
                 Code.HOP_LIMIT, f"more than {MAX_HOPS} messages caused one another", hops=self.message.hops
             )
         if self._surroundings.is_event_topic(topic):
-            check_plain(payload)
-            self._add(EventEffect(topic, payload, key, dict(headers or {}), idem_key))
+            # What the handler does to its value afterwards is not what it published.
+            copied = copy_plain(payload, limit_bytes=PAYLOAD_BYTES, what="payload")
+            self._add(EventEffect(topic, copied, key, dict(headers or {}), idem_key))
             return
         if not isinstance(payload, str):
             raise BusError(Code.INVALID_MESSAGE, "a conversation topic takes a text", topic=topic)
@@ -238,17 +261,24 @@ class Context:
         """What was decided so far, in order."""
         return self._effects
 
-    def changed_state(self) -> bytes | None:
-        """The packed state if this turn changed it, else None.
+    def seal(self) -> None:
+        """The handler has returned: fix what it made of the state. What a task it left behind does later is too late.
 
         Raises:
-            BusError: INVALID_MESSAGE for a value that cannot be stored, with its path; TOO_LARGE.
+            BusError: INVALID_MESSAGE for a value that cannot be stored, with its path; TOO_LARGE; what touching the
+                state raised.
         """
-        if self._state is None:
-            return None
-        packed = pack_plain(self._state, limit_bytes=STATE_BYTES, what="state")
-        unchanged = packed == self._stored_state or (self._stored_state is None and not self._state)
-        return None if unchanged else packed
+        if self._state_fault is not None:
+            raise self._state_fault
+        if self._state is not None:
+            self._state_write = state_write(
+                self.message.conversation_key, self._state, self._stored_state, self._surroundings.state_shape
+            )
+
+    @property
+    def state_write(self) -> StateWrite | None:
+        """What `seal` found changed."""
+        return self._state_write
 
     def _turn_key(self, verb: str, index: int, key: str) -> str:
         record = self._record

@@ -38,6 +38,10 @@ MAX_HOPS: Final = 64
 MAX_EFFECTS: Final = 1_000
 PAYLOAD_BYTES: Final = 1024 * _KIB
 STATE_BYTES: Final = 256 * _KIB
+HUNGRY_LANES: Final = 512
+WARM_LANES: Final = 256
+WARM_S: Final = 2.0
+WARM_STATE_BYTES: Final = 4 * _KIB
 DEDUPE_HORIZON_S: Final = 30 * _DAY_S
 RETENTION_S: Final = 30 * _DAY_S
 CONTROL_POLL_S: Final = 0.2
@@ -99,6 +103,24 @@ DEFAULTS: Final[tuple[Default, ...]] = (
     Default("max_effects", MAX_EFFECTS, "effects", "of one turn"),
     Default("payload_bytes", PAYLOAD_BYTES, "bytes", "longest message on the wire"),
     Default("state_bytes", STATE_BYTES, "bytes", "longest packed state of a conversation"),
+    Default(
+        "hungry_lanes",
+        HUNGRY_LANES,
+        "lanes",
+        "of conversations whose rows are all on disk, kept in memory by shard, in and out apart",
+    ),
+    Default(
+        "warm_lanes", WARM_LANES, "lanes", "of idle conversations kept in memory, by shard, in and out apart"
+    ),
+    Default(
+        "warm_s", WARM_S, "seconds", "an idle conversation is kept in memory at least; twice that at most"
+    ),
+    Default(
+        "warm_state_bytes",
+        WARM_STATE_BYTES,
+        "bytes",
+        "of state; a conversation with more is not kept when idle",
+    ),
     Default("dedupe_horizon_s", DEDUPE_HORIZON_S, "seconds", "how long a key is known as a repeat"),
     Default("retention_s", RETENTION_S, "seconds", "how long finished messages and history are kept"),
     Default("control_poll_s", CONTROL_POLL_S, "seconds", "between looks for control records"),

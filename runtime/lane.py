@@ -9,41 +9,21 @@ reads of `Backlog`, which see committed rows only.
 - A fresh row may go straight to its lane only if no older open row of the conversation can be on disk unseen
   (`knows_all`). At start and after an overflow a scan walks the conversations in key order; what it has not passed
   yet is left to it.
-- A lane in back-off holds its head and nothing else. An idle lane is kept warm in a bounded list, or costs nothing.
+- A lane in back-off holds its head and nothing else.
+- Lanes whose rows are all on disk wait for their page in memory, up to a number; beyond it a scan finds them again.
+- An idle lane is kept warm in a bounded list until the next sweep but one; then it costs nothing.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from typing import Generic, Protocol, TypeVar
+from typing import Generic
+
+from .defaults import HUNGRY_LANES, WARM_LANES
+from .lane_row import Backlog, Row
+from .warm import WarmKeys
 
 _READS_AT_ONCE = 64
-
-
-class LaneRow(Protocol):
-    """What a lane needs to know of a row."""
-
-    @property
-    def seq(self) -> int: ...
-    @property
-    def holds_token(self) -> bool:
-        """Whether the row is paid for by a token; all others count into the window."""
-        ...
-
-
-Row = TypeVar("Row", bound=LaneRow)
-
-
-class Backlog(Protocol[Row]):
-    """The two reads a shard's lanes need."""
-
-    def next_key(self, after: str) -> str | None:
-        """The first conversation after this key that has open rows."""
-        ...
-
-    def rows(self, key: str, after_seq: int, limit: int) -> list[Row]:
-        """Its open rows beyond a seq, in order."""
-        ...
 
 
 class Lane(Generic[Row]):
@@ -60,13 +40,14 @@ class Lane(Generic[Row]):
         paused: No page may be read: a row is stored as claimed that the lane has not taken.
         tokens: Tokens its rows hold, arriving ones included.
         memo: What its owner remembers of the conversation while the lane is warm.
+        is_heavy: That memo is too much to be kept while the lane is idle.
     """
 
     __slots__ = (
         "arriving",
         "busy",
         "due_us",
-        "hungry",
+        "is_heavy",
         "key",
         "last_seq",
         "memo",
@@ -84,7 +65,6 @@ class Lane(Generic[Row]):
         self.busy = False
         self.waiting = False
         self.waited = False
-        self.hungry = False
         self.more = False
         self.paused = False
         self.due_us: int | None = None
@@ -92,12 +72,20 @@ class Lane(Generic[Row]):
         self.arriving = 0
         self.tokens = 0
         self.memo: object = None
+        self.is_heavy = False
 
     @property
     def is_idle(self) -> bool:
         """Nothing queued, at work, on its way or on disk."""
         return not (
             self.queue or self.busy or self.more or self.arriving or self.waiting or self.due_us is not None
+        )
+
+    @property
+    def is_on_disk(self) -> bool:
+        """All it has is on disk, and nobody holds on to it."""
+        return self.more and not (
+            self.queue or self.busy or self.arriving or self.waiting or self.due_us is not None
         )
 
     @property
@@ -120,6 +108,7 @@ class Lanes(Generic[Row]):
         lane_tokens: Tokens the rows of one lane may hold, > 0.
         page_rows: Rows of one lane read at once, > 0.
         warm_lanes: Idle lanes kept.
+        hungry_lanes: Lanes kept that wait for a page.
     """
 
     def __init__(
@@ -129,16 +118,18 @@ class Lanes(Generic[Row]):
         window_rows: int,
         lane_tokens: int = 1,
         page_rows: int = 8,
-        warm_lanes: int = 256,
+        warm_lanes: int = WARM_LANES,
+        hungry_lanes: int = HUNGRY_LANES,
     ) -> None:
         self._backlog = backlog
         self._window = window_rows
+        self._hungry_limit = hungry_lanes
         self._lane_tokens = lane_tokens
         self._page = page_rows
-        self._warm_limit = warm_lanes
         self._lanes: dict[str, Lane[Row]] = {}
-        self._warm: OrderedDict[str, None] = OrderedDict()
-        self._hungry: deque[Lane[Row]] = deque()
+        self._warm = WarmKeys(warm_lanes)
+        # By key, in the order they are read.
+        self._hungry: OrderedDict[str, Lane[Row]] = OrderedDict()
         self._held = 0
         self._cursor = ""
         self._scanning = True
@@ -187,7 +178,7 @@ class Lanes(Generic[Row]):
                 lane.more = True
                 self._want_page(lane)
         else:
-            self._warm.pop(key, None)
+            self._warm.discard(key)
         return lane
 
     def arrive(self, key: str, row: Row) -> Lane[Row] | None:
@@ -290,14 +281,32 @@ class Lanes(Generic[Row]):
             self._want_page(lane)
 
     def settle(self, lane: Lane[Row]) -> None:
-        """Keep an idle lane warm for a while; the one idle the longest goes."""
+        """Keep an idle lane warm for a while, and one whose rows are on disk if there is room; else let it go."""
         if lane.busy or not lane.is_idle:
+            if len(self._hungry) > self._hungry_limit and lane.is_on_disk:
+                self._evict(lane.key)
+                self.restart_scan()
             return
-        self._warm[lane.key] = None
-        self._warm.move_to_end(lane.key)
-        if len(self._warm) > self._warm_limit:
-            oldest, _ = self._warm.popitem(last=False)
-            del self._lanes[oldest]
+        if lane.is_heavy:
+            self._warm.discard(lane.key)
+            self._evict(lane.key)
+        elif (gone := self._warm.add(lane.key)) is not None:
+            self._evict(gone)
+
+    @property
+    def has_warm(self) -> bool:
+        """Whether idle lanes are kept."""
+        return len(self._warm) > 0
+
+    def sweep(self) -> bool:
+        """Evict the lanes that have been idle since before the last sweep.
+
+        Returns:
+            Whether idle lanes are left for the next one.
+        """
+        for key in self._warm.sweep():
+            self._evict(key)
+        return self.has_warm
 
     def refill(self, *, scan: bool = True) -> list[Lane[Row]]:
         """Read pages while the window has room: lanes that wait for one and the scan (if wanted) take turns.
@@ -311,10 +320,8 @@ class Lanes(Generic[Row]):
             if not self.can_refill(scan=scan):
                 break
             if self._hungry:
-                lane = self._hungry.popleft()
-                lane.hungry = False
-                # A scan may have fed it since, and it may be evicted by now: only `more` says that it still wants one.
-                if lane.more and lane.due_us is None and not lane.paused and self._read_page(lane):
+                lane = next(iter(self._hungry.values()))
+                if self._feed(lane):
                     fed.append(lane)
             if scan and self._scanning:
                 found = self._scan_step()
@@ -339,11 +346,19 @@ class Lanes(Generic[Row]):
             self._cursor = ""
             return None
         self._cursor = key
-        if key in self._lanes:
+        lane = self._lanes.get(key)
+        if lane is None:
+            lane = self.open(key)
+            lane.more = True
+        elif key not in self._hungry:
             return None
-        lane = self.open(key)
-        lane.more = True
-        return lane if self._read_page(lane) else None
+        return lane if self._feed(lane) else None
+
+    def _feed(self, lane: Lane[Row]) -> bool:
+        """Read a page, if the lane wants one still: a scan may have fed it since it asked."""
+        self._hungry.pop(lane.key, None)
+        wants = lane.more and not lane.queue and not lane.paused and lane.due_us is None
+        return wants and self._read_page(lane)
 
     def _read_page(self, lane: Lane[Row]) -> bool:
         rows = self._backlog.rows(lane.key, lane.last_seq, self._page)
@@ -358,6 +373,10 @@ class Lanes(Generic[Row]):
         return bool(rows)
 
     def _want_page(self, lane: Lane[Row]) -> None:
-        if not lane.hungry and not lane.queue and lane.due_us is None:
-            lane.hungry = True
-            self._hungry.append(lane)
+        if not lane.queue and lane.due_us is None:
+            self._hungry[lane.key] = lane
+
+    def _evict(self, key: str) -> None:
+        del self._lanes[key]
+        # It may have asked for a page that it did not need in the end.
+        self._hungry.pop(key, None)

@@ -210,6 +210,9 @@ class WorkerPool(Generic[J]):
                             break
                         ended, job = job, None
                         self._end(ended, error)
+                        # A worker may wait for long, and what it did last would be kept as long.
+                        del ended, run
+                        error = None
                 outside = False
             finally:
                 if job is not None:
@@ -226,15 +229,20 @@ class WorkerPool(Generic[J]):
     async def _watch(self) -> None:
         """Cancel what has run for too long. One alarm for all: a deadline for each job costs as much as its start."""
         while True:
-            now_s = trio.current_time()
-            self._next_due_s = math.inf
-            for job, run in self._running.items():
-                if job.due_s <= now_s:
-                    run.cancel()
-                else:
-                    self._next_due_s = min(self._next_due_s, job.due_s)
+            self._next_due_s = self._cancel_late()
             with trio.CancelScope(deadline=self._next_due_s) as self._alarm:
                 await trio.sleep_forever()
+
+    def _cancel_late(self) -> float:
+        """Cancel what is late now; when the next one will be. Apart from `_watch`, whose frame would keep a job."""
+        now_s = trio.current_time()
+        next_due_s = math.inf
+        for job, run in self._running.items():
+            if job.due_s <= now_s:
+                run.cancel()
+            else:
+                next_due_s = min(next_due_s, job.due_s)
+        return next_due_s
 
     def _end(
         self, job: J, error: BaseException | None, *, timed_out: bool = False, cancelled: bool = False

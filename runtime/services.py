@@ -62,6 +62,11 @@ class Services:
         """Set the relay, once."""
         self._relay = relay
 
+    @property
+    def lanes(self) -> int:
+        """Lanes in memory, of messages and of sends."""
+        return sum(len(shard.inbox.lanes) + len(shard.outbox.lanes) for shard in self.shards)
+
     def flush_all(self) -> None:
         """Let every shard look again at what may start."""
         for shard in self.shards:

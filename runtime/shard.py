@@ -11,6 +11,7 @@ import trio
 from ..actors.actor import Actor
 from ..actors.errors import BusError, Code
 from ..storage.commands import Commit, Committed, ControlPart, InboxMove, OutboxMove, Refused, Stored
+from .defaults import WARM_S
 from .emits import tell_arrival
 from .inbox_rules import Release as ReleaseTurn
 from .inbox_rules import inbox_move
@@ -61,6 +62,7 @@ class ShardActor(Actor[ShardMessage]):
         self._services = services
         self._is_first_run = True
         self._flush_told = False
+        self._sweep_due = False
         self._unsettled = 0
         self._held: Counter[Pool] = Counter()
         self._sends: dict[int, Send] = {}
@@ -177,6 +179,9 @@ class ShardActor(Actor[ShardMessage]):
             self._handle(messages.popleft())
         if not self._flush_told and (self.inbox.wants_flush or self.outbox.wants_flush):
             self.flush_soon()
+        if not self._sweep_due and (self.inbox.lanes.has_warm or self.outbox.lanes.has_warm):
+            self._sweep_due = True
+            self._services.alarms.after(WARM_S, self._sweep)
         self._services.activity.changed()
 
     def _handle(self, message: ShardMessage) -> None:
@@ -248,6 +253,14 @@ class ShardActor(Actor[ShardMessage]):
         elif message.turn.holds_slot:
             message.turn.holds_slot = False
             message.turn.topic.pool.give_back()
+
+    def _sweep(self) -> None:
+        """Let go of conversations that are idle for long: they cost no object from then on."""
+        left = self.inbox.lanes.sweep(), self.outbox.lanes.sweep()
+        self._sweep_due = any(left)
+        if self._sweep_due:
+            self._services.alarms.after(WARM_S, self._sweep)
+        self._services.activity.changed()
 
     def _flush(self) -> None:
         """Claim and start all that became ready since the last flush, in one Commit."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from ..actors.errors import BusError, Code
 from ..storage.commands import Commit, Committed, InboxMove, StateWrite, Stored
@@ -11,6 +11,7 @@ from ..storage.records import InboxRecord, InboxStatus
 from .backlog import InboxBacklog
 from .inbox_rules import Claim, Done, Fail, InboxEvent, Park, Release, inbox_move
 from .lane import Lane, Lanes
+from .lane_state import recall, remember
 from .pool import WorkerPool
 from .reports import report_turn
 from .retry import rest_us
@@ -106,6 +107,7 @@ class ShardInbox:
         lane.arriving -= 1
         self._free_token(lane, row)
         self.lanes.leave_on_disk(lane)
+        self.lanes.settle(lane)
 
     def arrived(self, row: QueuedRow) -> None:
         """An emit or a requeue has stored a row of this shard."""
@@ -184,9 +186,8 @@ class ShardInbox:
         context = turn.context
         if context is None:
             raise AssertionError("a turn that ended well has a context")
-        key = turn.row.record.conversation_key
-        state = context.changed_state()
-        writes = () if state is None else (StateWrite(key, state, 1),)
+        write = context.state_write
+        writes = () if write is None else (write,)
         planned = self._shard.outbox.plan(turn.row, context.effects)
         self._end(turn, Done(), planned, writes)
 
@@ -238,7 +239,7 @@ class ShardInbox:
         def then(committed: Committed) -> None:
             turn.row.record = move.after
             if state:
-                lane.memo = state[0].value
+                remember(lane, state[0])
             self._settle_turn(turn, move.after)
             if planned is not None:
                 shard.outbox.placed(planned, committed)
@@ -286,16 +287,13 @@ class ShardInbox:
         handler = services.topology.handler_of(record.topic, record.channel)
         if handler is None:
             raise AssertionError("only rows with a handler are claimed")
-        if lane.memo is None:
-            stored = services.store.reader.state(lane.key)
-            lane.memo = b"" if stored is None else stored.value
         turn = Turn(
             self._shard,
             lane,
             row,
             topic=topic,
             handler=handler,
-            stored_state=cast(bytes, lane.memo) or None,
+            stored_state=recall(lane, services.store.reader),
         )
         self._shard.unhold(topic.pool)
         if self._shard.is_stopping:

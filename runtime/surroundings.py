@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from .context import Context
     from .services import Services
+    from .state import StateShape
 
 
 class RuntimeSurroundings:
@@ -28,6 +29,11 @@ class RuntimeSurroundings:
     def store_uuid(self) -> str:
         """Which store this is: part of the keys that turns make."""
         return self._services.store.info.uuid
+
+    @property
+    def state_shape(self) -> StateShape:
+        """See `Surroundings.state_shape`."""
+        return self._services.topology.state
 
     def channel_of(self, conversation_key: str) -> str:
         """See `Surroundings.channel_of`."""

@@ -42,7 +42,12 @@ class TopicHandlerActor:
             surroundings=self._surroundings,
         )
         current_turn.set(context)
-        await turn.handler.function(context, turn.row.message)
+        try:
+            await turn.handler.function(context, turn.row.message)
+            context.seal()
+        finally:
+            # The worker outlives its turns.
+            current_turn.set(None)
 
 
 def is_in_turn() -> bool:

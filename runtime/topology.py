@@ -17,6 +17,7 @@ from ..actors.names import check_name, check_topic
 from .context import Context
 from .defaults import CONCURRENCY, HANDLER_TIMEOUT_S
 from .retry import RetryPolicy
+from .state import StateShape, Upgrade, declared_shape
 
 Handler = Callable[[Context, BusMessage], Awaitable[None]]
 H = TypeVar("H", bound=Handler)
@@ -51,10 +52,12 @@ class FrozenTopology:
     Attributes:
         handlers: topic -> channel (or None) -> handler.
         events: Event topics by name.
+        state: Of its conversations.
     """
 
     handlers: typing.Mapping[str, typing.Mapping[str | None, HandlerSpec]]
     events: typing.Mapping[str, EventTopic]
+    state: StateShape = StateShape()
 
     def handler_of(self, topic: str, channel: str | None) -> HandlerSpec | None:
         """The handler that takes a message of this topic and channel."""
@@ -92,6 +95,7 @@ class Topology:
     def __init__(self) -> None:
         self._handlers: dict[str, dict[str | None, HandlerSpec]] = {}
         self._events: dict[str, EventTopic] = {}
+        self._state: StateShape | None = None
         self._frozen: FrozenTopology | None = None
 
     def topic(
@@ -183,6 +187,22 @@ class Topology:
 
         return declare
 
+    def state(self, *, version: int, upgrade: Upgrade | None = None) -> None:
+        """Declare the version of the conversations' state, and how a state of an older one becomes it.
+
+        Args:
+            version: From 1 on, which also holds without a declaration. Never less than what is stored.
+            upgrade: (state, the version that wrote it) -> state: a plain function without side effects, which may
+                change its argument. It runs when a turn first touches `ctx.state` of an older version; the result is
+                stored with that turn. Required from version 2 on.
+        Raises:
+            BusError: TOPIC_FROZEN; INVALID_MESSAGE for a bad version or hook, or a second declaration.
+        """
+        self._check_open(None)
+        if self._state is not None:
+            raise BusError(Code.INVALID_MESSAGE, "the state is declared already", version=self._state.version)
+        self._state = declared_shape(version, upgrade)
+
     def freeze(self) -> FrozenTopology:
         """Fix what is declared; later declarations are TOPIC_FROZEN. Freezing twice gives the same."""
         if self._frozen is None:
@@ -191,10 +211,11 @@ class Topology:
                     {t: MappingProxyType(dict(by)) for t, by in self._handlers.items()}
                 ),
                 events=MappingProxyType(dict(self._events)),
+                state=self._state or StateShape(),
             )
         return self._frozen
 
-    def _check_open(self, topic: str) -> None:
+    def _check_open(self, topic: str | None) -> None:
         if self._frozen is not None:
             raise BusError(
                 Code.TOPIC_FROZEN,

@@ -9,6 +9,7 @@ from ..storage.records import InboxRecord
 from .shard_messages import TurnEnded
 
 if TYPE_CHECKING:
+    from ..storage.port import StoredState
     from .context import Context
     from .lane import Lane
     from .shard import ShardActor
@@ -57,7 +58,7 @@ class Turn:
         *,
         topic: TopicHandlerActor,
         handler: HandlerSpec,
-        stored_state: bytes | None,
+        stored_state: StoredState | None,
     ) -> None:
         self.shard = shard
         self.epoch = shard.epoch

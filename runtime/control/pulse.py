@@ -92,6 +92,7 @@ class PulseActor:
             "channels": {
                 name: _told_channel(status_of(delivery)) for name, delivery in services.deliveries.items()
             },
+            "lanes": services.lanes,
             "tokens_free": services.tokens.free,
             "stopping": services.draining,
             "edges": {edge.name.removeprefix("edge-"): _told(edge) for edge in self._edges()},

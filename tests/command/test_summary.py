@@ -20,6 +20,7 @@ def status(
         running_turns=0,
         channels={},
         actors=(),
+        lanes=0,
         running_sends=0,
     )
 

@@ -169,5 +169,6 @@ def test_the_owner_says_how_it_stands(store: Path) -> None:
         assert isinstance(said, dict)
         assert said["pid"] == owner.pid
         assert said["running_turns"] == 0
+        assert said["lanes"] in range(20)
         assert said["tokens_free"] == 1_024
         assert said["edges"] == {"fake": "running, 0 crashes"}

@@ -1,6 +1,7 @@
 """Lanes over a backlog, a pool of slots and the tokens of the edges, driven as a shard drives them.
 
-The model is the disk: which rows of a conversation are open. Whatever starts must be the first of them.
+The model is the disk: which rows of a conversation are open. Whatever starts must be the first of them. Idle lanes are
+evicted at any moment, by number, by sweeps and for their weight, and the shard is restarted at any moment.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ LANE_TOKENS = 2
 WINDOW_ROWS = 3
 PAGE_ROWS = 2
 WARM_LANES = 1
+HUNGRY_LANES = 1
 SLOTS = 2
 
 
@@ -63,14 +65,8 @@ class LaneMachine(RuleBasedStateMachine):
         super().__init__()
         self.disk = Disk()
         self.tokens = Tokens(MAX_INFLIGHT)
-        self.lanes: Lanes[Row] = Lanes(
-            self.disk,
-            window_rows=WINDOW_ROWS,
-            lane_tokens=LANE_TOKENS,
-            page_rows=PAGE_ROWS,
-            warm_lanes=WARM_LANES,
-        )
-        self.pool: WorkerPool[Job] = WorkerPool(SLOTS, _no_work)
+        self.epoch = 0
+        self._start_run()
         self.submitted: deque[tuple[Callable[[], None], Callable[[], None]]] = deque()
         self.committed: deque[Callable[[], None]] = deque()
         self.running: dict[str, tuple[Lane[Row], Row]] = {}
@@ -81,10 +77,33 @@ class LaneMachine(RuleBasedStateMachine):
         self.last_seq = 0
         self.handled: list[int] = []
 
+    def _start_run(self) -> None:
+        """The memory of one run of the shard."""
+        self.lanes: Lanes[Row] = Lanes(
+            self.disk,
+            window_rows=WINDOW_ROWS,
+            lane_tokens=LANE_TOKENS,
+            page_rows=PAGE_ROWS,
+            warm_lanes=WARM_LANES,
+            hungry_lanes=HUNGRY_LANES,
+        )
+        self.pool: WorkerPool[Job] = WorkerPool(SLOTS, _no_work)
+
     # --- the journal ---
 
-    def _submit(self, commit: Callable[[], None], settle: Callable[[], None]) -> None:
-        self.submitted.append((commit, settle))
+    def _submit(
+        self, commit: Callable[[], None], settle: Callable[[], None], *, stored: str | None = None
+    ) -> None:
+        """`stored`: the conversation of a row that is on disk whatever becomes of this run of the shard."""
+        epoch = self.epoch
+
+        def settled() -> None:
+            if epoch == self.epoch:
+                settle()
+            elif stored is not None:
+                self.lanes.miss(stored)
+
+        self.submitted.append((commit, settled))
 
     @precondition(lambda self: self.submitted)
     @rule()
@@ -136,7 +155,7 @@ class LaneMachine(RuleBasedStateMachine):
                     self._free_token(lane, row)
                 self._look(lane)
 
-        self._submit(lambda: self._store(row), settled)
+        self._submit(lambda: self._store(row), settled, stored=key)
 
     def _hand_back(self, lane: Lane[Row], row: Row) -> None:
         """Another home was quicker: the claim that rode along goes back."""
@@ -210,6 +229,7 @@ class LaneMachine(RuleBasedStateMachine):
         assert row.seq == min(self.disk.open[row.key]), "not the first open row"
         assert self.disk.open[row.key][row.seq] == row.number
         self.running[row.key] = (lane, row)
+        lane.is_heavy = row.number % 3 == 0
         for passed in self.passed.values():
             passed[row.key] += 1
             assert passed[row.key] == 1, "a ready lane waits for more than one round"
@@ -235,7 +255,6 @@ class LaneMachine(RuleBasedStateMachine):
 
         def settled() -> None:
             self.ending.remove(row)
-            self.handled.append(row.number)
             self.lanes.release(row)
             self._free_token(lane, row)
             if following is not None:
@@ -249,6 +268,7 @@ class LaneMachine(RuleBasedStateMachine):
 
     def _close(self, row: Row) -> None:
         del self.disk.open[row.key][row.seq]
+        self.handled.append(row.number)
 
     @precondition(lambda self: self.running)
     @rule(data=st.data(), release=st.booleans())
@@ -291,6 +311,26 @@ class LaneMachine(RuleBasedStateMachine):
             self.paid.remove(row)
             self.tokens.give_back()
 
+    @rule()
+    def sweep(self) -> None:
+        """Idle lanes cost nothing after two of these."""
+        self.lanes.sweep()
+
+    @rule()
+    def restart(self) -> None:
+        """The shard crashes: its commits are settled before the new lease is, its claims and tokens go back."""
+        while self.submitted:
+            self.commit()
+        self.epoch += 1
+        for row in self.paid:
+            row.holds_token = False
+            self.tokens.give_back()
+        self.paid.clear()
+        self.running.clear()
+        self.ending.clear()
+        self.passed.clear()
+        self._start_run()
+
     # --- the promises ---
 
     @invariant()
@@ -324,6 +364,7 @@ class LaneMachine(RuleBasedStateMachine):
     @invariant()
     def idle_lanes_are_few(self) -> None:
         assert sum(lane.is_idle for lane in self.lanes.values()) <= WARM_LANES
+        assert not any(lane.is_idle and lane.is_heavy for lane in self.lanes.values())
 
     def teardown(self) -> None:
         """No row is lost: with nothing new coming, everything is handled and every count is back where it was."""
@@ -345,6 +386,10 @@ class LaneMachine(RuleBasedStateMachine):
         assert self.lanes.held_rows == 0
         assert self.tokens.free == MAX_INFLIGHT
         assert self.pool.is_idle
+
+        self.lanes.sweep()
+        self.lanes.sweep()
+        assert len(self.lanes) == 0
 
 
 LaneMachine.TestCase.settings = settings(max_examples=300, stateful_step_count=60, deadline=None)

@@ -231,3 +231,75 @@ def test_a_lane_with_more_than_its_share_takes_no_token_and_in_back_off_none_at_
     lanes.back_off(lane, Row("a", 1), 500)
     assert not lanes.may_hold_token("a")
     assert lanes.may_hold_token("another")
+
+
+def test_idle_lanes_are_kept_up_to_a_number_and_until_the_next_sweep_but_one() -> None:
+    lanes = _lanes(Disk(), warm_lanes=2)
+    lanes.refill()
+    for key in "abc":
+        lanes.settle(lanes.open(key))
+    assert [lane.key for lane in lanes.values()] == ["b", "c"]
+
+    assert lanes.sweep()
+    lanes.settle(lanes.open("c"))
+    assert lanes.sweep()
+    assert [lane.key for lane in lanes.values()] == ["c"]
+    assert not lanes.sweep()
+    assert len(lanes) == 0
+
+
+def test_a_lane_with_something_to_do_is_never_swept() -> None:
+    lanes = _scanned(Disk())
+    lanes.settle(lanes.open("a"))
+    lane = lanes.open("a")
+    lane.arriving = 1
+    lanes.sweep()
+    lanes.sweep()
+    assert lanes.find("a") is lane
+
+    lane.arriving = 0
+    lanes.settle(lane)
+    lanes.sweep()
+    lanes.sweep()
+    assert lanes.find("a") is None
+
+
+def test_a_heavy_lane_goes_when_it_is_idle() -> None:
+    lanes = _scanned(Disk())
+    lane = lanes.open("a")
+    lane.is_heavy = True
+    lane.busy = True
+    lanes.settle(lane)
+    assert lanes.find("a") is lane
+
+    lane.busy = False
+    lanes.settle(lane)
+    assert lanes.find("a") is None
+    assert lanes.is_quiet
+
+
+def test_lanes_whose_rows_are_all_on_disk_are_few_and_the_others_are_found_again() -> None:
+    """Sends that come faster than they go: a lane of each conversation would fill the memory."""
+    disk = Disk()
+    lanes: Lanes[Row] = Lanes(disk, window_rows=2, hungry_lanes=3)
+    lanes.refill()
+    for number in range(100):
+        key = f"k{number:02}"
+        lanes.open(key).arriving = 1
+        disk.seqs[key] = [number + 1]
+    for number in range(100):
+        lane = lanes.find(f"k{number:02}")
+        assert lane is not None
+        lane.arriving = 0
+        lanes.arrive(lane.key, Row(lane.key, number + 1))
+        lanes.settle(lane)
+    assert len(lanes) <= 2 + 3 + 1
+
+    handled: list[str] = []
+    while not lanes.is_quiet:
+        lanes.refill()
+        for lane in [lane for lane in lanes.values() if lane.queue]:
+            disk.seqs[lane.key].remove(_work_off(lanes, lane))
+            handled.append(lane.key)
+        assert lanes.held_rows <= 2
+    assert sorted(handled) == sorted(disk.seqs)
