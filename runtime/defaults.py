@@ -36,6 +36,7 @@ MAX_HOPS: Final = 64
 MAX_EFFECTS: Final = 1_000
 PAYLOAD_BYTES: Final = 1024 * _KIB
 STATE_BYTES: Final = 256 * _KIB
+STEP_BYTES: Final = 256 * _KIB
 DEDUPE_HORIZON_S: Final = 30 * _DAY_S
 RETENTION_S: Final = 30 * _DAY_S
 CONTROL_POLL_S: Final = 0.2
@@ -94,6 +95,7 @@ DEFAULTS: Final[tuple[Default, ...]] = (
     Default("max_effects", MAX_EFFECTS, "effects", "of one turn"),
     Default("payload_bytes", PAYLOAD_BYTES, "bytes", "longest message on the wire"),
     Default("state_bytes", STATE_BYTES, "bytes", "longest packed state of a conversation"),
+    Default("step_bytes", STEP_BYTES, "bytes", "longest packed result of a step"),
     Default("dedupe_horizon_s", DEDUPE_HORIZON_S, "seconds", "how long a key is known as a repeat"),
     Default("retention_s", RETENTION_S, "seconds", "how long finished messages and history are kept"),
     Default("control_poll_s", CONTROL_POLL_S, "seconds", "between looks for control records"),
