@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Awaitable, Callable
-from pathlib import Path
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import Literal
 
 import pytest
 import trio
@@ -18,9 +18,6 @@ from shardline.adapters.base import ChannelCaps, Sent, Uncertain
 from shardline.runtime.defaults import MAX_EFFECTS, STEP_BYTES
 from shardline.storage.records import InboxStatus
 from shardline.testing import FakeChannel, Harness
-
-if TYPE_CHECKING:
-    from typing import Literal
 
 QUICK = RetryPolicy(max_retries=3, base_delay_s=1, jitter="none")
 
@@ -260,7 +257,7 @@ async def test_a_name_is_taken_once_in_a_turn(autojump_clock: MockClock) -> None
 
         async def slow() -> None:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(ctx.step, "slow", lambda: trio.sleep(1))
+                nursery.start_soon(ctx.step, "slow", partial(trio.sleep, 1))
                 await trio.testing.wait_all_tasks_blocked()
                 await refused("while it runs", lambda: ctx.step("slow", lambda: 1))
 
@@ -424,7 +421,7 @@ async def test_a_step_that_outlives_its_turn_stores_nothing(autojump_clock: Mock
 
         async def stray(ctx: Context) -> None:
             with pytest.raises(BusError) as caught:
-                await ctx.step("late", lambda: trio.sleep(5))
+                await ctx.step("late", partial(trio.sleep, 5))
             codes.append(caught.value.code)
 
         async def answer(ctx: Context, message: BusMessage) -> None:
@@ -516,17 +513,3 @@ async def test_what_is_no_function_is_refused(autojump_clock: MockClock) -> None
         await bot.settle()
 
         assert [row.record.errors[-1].code for row in bot.dead()] == [Code.INVALID_MESSAGE]
-
-
-async def test_a_purge_takes_the_results_along(tmp_path: Path, autojump_clock: MockClock) -> None:
-    async def answer(ctx: Context, message: BusMessage) -> None:
-        await ctx.step("model", lambda: "private")
-        raise Permanent("x.dead")
-
-    async with Harness(bot_of(answer)) as bot:
-        await bot.say("fake:a", "hi")
-        await bot.settle()
-        (dead,) = bot.dead()
-        reader = bot.runtime.messages
-        assert reader is not None
-        assert await bot.runtime.dead_letters.purge(older_than_us=2**62)
