@@ -131,7 +131,8 @@ class ShardActor(Actor[ShardMessage]):
     ) -> None:
         """Hand a Commit to the journal; `then` runs as a message of this shard.
 
-        `told` hears of the outcome as the journal settles it, whatever becomes of the shard. A refusal without `refused` means that the shard and the store disagree: the shard crashes and reads again.
+        `told` hears of the outcome as the journal settles it, whatever becomes of the shard. A refusal without
+        `refused` means that the shard and the store disagree: the shard crashes and reads again.
         """
         self._unsettled += 1
         settled = Settled(self, commit.emits, then, refused, told)
