@@ -134,9 +134,9 @@ class ShardActor(Actor[ShardMessage]):
         `told` hears of the outcome as the journal settles it, whatever becomes of the shard. A refusal without
         `refused` means that the shard and the store disagree: the shard crashes and reads again.
         """
-        self._unsettled += 1
         settled = Settled(self, commit.emits, then, refused, told)
         self._services.store.submit(commit, settled.settle)
+        self._unsettled += 1
 
     def submit_moves(
         self,

@@ -100,5 +100,10 @@ async def commit_send(
         outbox.unplanned(planned)
 
     outcome = _Outcome()
-    shard.submit(commit, then, refused, told=outcome.settle)
+    try:
+        shard.submit(commit, then, refused, told=outcome.settle)
+    except BaseException:
+        # It is the handler that fails, not the shard: what was reserved has to go back here.
+        outbox.unplanned(planned)
+        raise
     await outcome.wait()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -16,6 +17,7 @@ from shardline.actors.errors import BusError
 from shardline.runtime.shard_inbox import ShardInbox
 from shardline.runtime.shard_outbox import ShardOutbox
 from shardline.runtime.turn import Turn
+from shardline.storage.journal import Journal
 from shardline.storage.memory import open_memory
 from shardline.storage.sqlite import open_sqlite
 from shardline.testing import FakeChannel
@@ -57,12 +59,13 @@ def calling_bot(ran: Counter[str]) -> Topology:
         pytest.param(ShardOutbox, "placed", [45, 100], False, id="placed sends"),
         pytest.param(ShardOutbox, "send_ended", [50, 120], True, id="after a send's end"),
         pytest.param(Turn, "ended", [70], True, id="turns"),
+        pytest.param(Journal, "submit", range(200, 230), False, id="the way into the journal"),
     ],
 )
 async def test_crashes_of_actors_repeat_no_stored_step_and_no_note(
     owner: type,
     method: str,
-    at: list[int],
+    at: Sequence[int],
     after: bool,
     kind: Kind,
     tmp_path: Path,
@@ -75,7 +78,7 @@ async def test_crashes_of_actors_repeat_no_stored_step_and_no_note(
         async with Runtime.open(calling_bot(ran), store=store, adapters=[crowd]) as runtime:
             await work(runtime)
             rows = runtime.messages.list(limit=10_000)
-            assert failed == at
+            assert failed == [*at]
 
     assert {row.record.status for row in rows} == {"done"}
     assert set(Counter(out.idempotency_key for out in crowd.sent).values()) == {1}
