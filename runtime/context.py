@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar, overload
 
 from ..actors.codec import pack_plain, unpack_plain
 from ..actors.errors import BusError, Code
@@ -214,6 +214,10 @@ class Context:
         await self._turn_now().send(name, effect)
         return effect.ref
 
+    @overload
+    async def step(self, name: str, fn: Callable[[], Awaitable[T]]) -> T: ...
+    @overload
+    async def step(self, name: str, fn: Callable[[], T]) -> T: ...
     async def step(self, name: str, fn: Callable[[], T | Awaitable[T]]) -> T:
         """Run something whose result is to be kept: a later run of this message gets it back without running it.
 

@@ -90,7 +90,7 @@ class LooksBeforeTheBatch(TurnStore):
 class BelievesEveryTurn(TurnStore):
     def turn(self, turn: InTurn) -> InTurn | None:
         stored = self.real.inbox(turn.record.id)
-        return stored and attrs.evolve(turn, record=stored.record)
+        return None if stored is None else attrs.evolve(turn, record=stored.record)
 
 
 @STEPS.caught_by("turn_must_run_under_the_claim_it_names")
@@ -105,8 +105,9 @@ class LooksAtTheStatusAlone(TurnStore):
 @STEPS.caught_by("send_before_the_end_of_its_turn_is_stored")
 class SendsOnlyAtTheEnd(WallStore):
     def part(self, part: Part) -> Part:
-        is_early = isinstance(part, Commit) and part.turn is not None
-        return attrs.evolve(part, new_outbox=()) if is_early else part
+        if not isinstance(part, Commit) or part.turn is None:
+            return part
+        return attrs.evolve(part, new_outbox=())
 
 
 @STEPS.caught_by("step_has_a_limit")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Literal
+from typing import Literal, cast
 
 import pytest
 import trio
@@ -30,6 +30,10 @@ def bot_of(handler: Handler, *, timeout_s: float = 30) -> Topology:
     return topology
 
 
+def give(value: object) -> object:
+    return value
+
+
 async def ask_model(text: str) -> str:
     await trio.sleep(3)
     return "yes" if text == "hi" else "no"
@@ -49,7 +53,7 @@ def answering_bot() -> Topology:
         turns = ctx.state.get("turns", 0)
         assert isinstance(turns, int)
         ctx.state["turns"] = turns + 1
-        ctx.reply(f"{ctx.state['turns']}: {said}")
+        ctx.reply(f"{turns + 1}: {said}")
         ctx.publish("order.shipped", {"n": 1}, key=message.conversation_key)
 
     return topology
@@ -154,7 +158,7 @@ async def test_the_first_run_sees_what_a_later_one_would(autojump_clock: MockClo
 
     async def answer(ctx: Context, message: BusMessage) -> None:
         for name, result in results.items():
-            got = await ctx.step(name, lambda result=result: result)
+            got = await ctx.step(name, partial(give, result))
             assert got is not result or result is None
             seen.append((got, type(got)))
         if ctx.claim == 1:
@@ -267,8 +271,8 @@ async def test_a_name_is_taken_once_in_a_turn(autojump_clock: MockClock) -> None
         await refused("send_now", lambda: ctx.send_now("note", "a note"))
         await slow()
         for name in ("", " x", "x" * 129, "\ud800"):
-            await refused("name", lambda name=name: ctx.step(name, lambda: 1))
-            await refused("name", lambda name=name: ctx.send_now(name, "x"))
+            await refused("name", partial(ctx.send_now, name, "x"))
+            await refused("name", partial(ctx.step, name, partial(give, 1)))
         with pytest.raises(BusError):
             ctx.step_key("")
 
@@ -506,7 +510,7 @@ async def test_a_step_cut_off_in_its_turn_is_looked_up_when_it_is_asked_for_agai
 
 async def test_what_is_no_function_is_refused(autojump_clock: MockClock) -> None:
     async def answer(ctx: Context, message: BusMessage) -> None:
-        await ctx.step("model", "no function")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        await ctx.step("model", cast("Callable[[], int]", "no function"))
 
     async with Harness(bot_of(answer)) as bot:
         await bot.say("fake:a", "hi")
