@@ -21,6 +21,8 @@ __all__ = ["BORDERS", "KINDS", "NO_FAILPOINTS", "FailAction", "FailPoint", "Fail
 
 KINDS: Final = (
     "accept",
+    "step",
+    "send-now",
     "done",
     "send-start",
     "send-result",

@@ -50,7 +50,7 @@ def turn_key(
     Args:
         inbound_id: The row that the turn handles.
         generation: Grows at a requeue: a person wants it sent again.
-        verb: `reply` or `now`: two key spaces.
+        verb: `reply`, `send`, `now`, `publish` or `step`: each a key space of its own.
         name: Unique in the turn under its verb: a number, or the user's word.
         conversation_key: The conversation that it goes to.
         store_uuid: The store; row ids start again in a new one, yet a peer may remember keys for days.

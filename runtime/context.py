@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import TYPE_CHECKING, Protocol, TypeVar, overload
 
 from ..actors.codec import copy_plain
 from ..actors.errors import BusError, Code
@@ -17,6 +17,7 @@ from ..storage.records import InboxRecord, OnUncertain
 from .defaults import MAX_EFFECTS, MAX_HOPS, PAYLOAD_BYTES
 from .effects import Effect, EventEffect, MessageEffect, SendEffect, SendRef
 from .state import StateShape, read_state, state_write
+from .turn_now import EarlyCommits, TurnNow, check_name
 
 if TYPE_CHECKING:
     import structlog.typing
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
     from ..storage.commands import StateWrite
     from ..storage.port import StoredState
 
+T = TypeVar("T")
 
-class Surroundings(Protocol):
+
+class Surroundings(EarlyCommits, Protocol):
     """What a context asks of the runtime: who is where."""
 
     @property
@@ -59,7 +62,8 @@ class Context:
     """One turn of a handler: the message, the conversation's state, and what it may decide.
 
     `reply`, `send` and `publish` buffer; everything is stored in one commit with "this message is done", or not at
-    all. Once the turn has ended every call is STALE_CLAIM.
+    all. `send_now` and `step` are stored at once, whatever becomes of the turn. Once the turn has ended every call is
+    STALE_CLAIM.
 
     Attributes:
         message: The message.
@@ -72,6 +76,7 @@ class Context:
         "_deadline_s",
         "_effects",
         "_ended",
+        "_now",
         "_record",
         "_replies",
         "_sends",
@@ -102,6 +107,7 @@ class Context:
         self._replies = 0
         self._sends = 0
         self._ended = False
+        self._now: TurnNow | None = None
         self._deadline_s = deadline_s
         self._surroundings = surroundings
 
@@ -139,7 +145,7 @@ class Context:
         Raises:
             BusError: what `read_state` refuses; the turn then fails with it, also if the handler catches it.
         """
-        self._check_active()
+        self.check_active()
         if self._state_fault is not None:
             raise self._state_fault
         if self._state is None:
@@ -169,6 +175,7 @@ class Context:
         effect = self._send_effect(
             channel, key, text, name, on_uncertain, self.message.extensions.platform_message_id
         )
+        self._add(effect)
         self._replies += 1
         return effect.ref
 
@@ -195,15 +202,78 @@ class Context:
         Raises:
             BusError: INVALID_MESSAGE; UNKNOWN_CHANNEL; STALE_CLAIM after the turn.
         """
-        self._check_active()
+        self.check_active()
         check_conversation_key(key)
         if idempotency_key is None:
             name = self._turn_key("send", self._sends, key)
         else:
             name = canonical(idempotency_key, "idempotency_key")
         effect = self._send_effect(channel, key, text, name, on_uncertain, None, is_bulk=bulk)
+        self._add(effect)
         self._sends += 1
         return effect.ref
+
+    async def send_now(
+        self, name: str, text: str, *, on_uncertain: OnUncertain | str | None = None
+    ) -> SendRef:
+        """Answer while the turn goes on: the send is stored at once, goes out before the turn's replies, and stays.
+
+        A later run of the turn that comes to the same name sends nothing, also if its text is another by then.
+
+        Args:
+            name: Unique among the turn's early sends, at most 128 characters; part of the send's key.
+            text, on_uncertain: As in `reply`.
+        Returns:
+            The name of the send, once it is on disk.
+        Raises:
+            BusError: INVALID_MESSAGE, also for a name that is taken; TOO_LARGE, the turn has 1,000 effects;
+                UNKNOWN_CHANNEL; HANDLER_TIMEOUT, the turn's time is over; STALE_CLAIM after the turn.
+        """
+        key = self.message.conversation_key
+        channel = self.message.channel or self._surroundings.channel_of(key)
+        idempotency_key = self._turn_key("now", check_name(name), key)
+        effect = self._send_effect(
+            channel, key, text, idempotency_key, on_uncertain, self.message.extensions.platform_message_id
+        )
+        await self._turn_now().send(name, effect)
+        return effect.ref
+
+    @overload
+    async def step(self, name: str, fn: Callable[[], Awaitable[T]]) -> T: ...
+    @overload
+    async def step(self, name: str, fn: Callable[[], T]) -> T: ...
+    async def step(self, name: str, fn: Callable[[], T | Awaitable[T]]) -> T:
+        """Run something whose result is to be kept: a later run of this message gets it back without running it.
+
+        It runs at least once: a crash between its end and the commit runs it again. What it raises is not kept.
+        Steps of one turn may run side by side.
+
+        Args:
+            name: Unique among the steps of the message, at most 128 characters.
+            fn: Without arguments; plain, or async. A plain one runs on the event loop's thread: what blocks belongs
+                into `trio.to_thread.run_sync` inside an async one.
+        Returns:
+            The result as it is stored, on the first run too: plain values, at most 256 KiB packed.
+        Raises:
+            BusError: INVALID_MESSAGE, a name that is taken, or a result that cannot be stored, with its path;
+                TOO_LARGE, the result, or the turn has 1,000 effects; HANDLER_TIMEOUT, the turn's time is over;
+                STALE_CLAIM after the turn.
+        """
+        self.check_active()
+        return await self._turn_now().step(check_name(name), fn)
+
+    def step_key(self, name: str) -> str:
+        """A key for the remote's own idempotency: the same in every run of this message, also after a requeue."""
+        self.check_active()
+        return turn_key(
+            inbound_id=self._record.id,
+            # As the results do, it outlives a requeue.
+            generation=0,
+            verb="step",
+            name=check_name(name),
+            conversation_key=self.message.conversation_key,
+            store_uuid=self._surroundings.store_uuid,
+        )
 
     def publish(
         self,
@@ -225,7 +295,7 @@ class Context:
         Raises:
             BusError: INVALID_TOPIC, NO_SUBSCRIBER, INVALID_MESSAGE, TOO_LARGE, HOP_LIMIT, STALE_CLAIM after the turn.
         """
-        self._check_active()
+        self.check_active()
         if self.message.hops + 1 > MAX_HOPS:
             raise BusError(
                 Code.HOP_LIMIT, f"more than {MAX_HOPS} messages caused one another", hops=self.message.hops
@@ -280,13 +350,13 @@ class Context:
         """What `seal` found changed."""
         return self._state_write
 
-    def _turn_key(self, verb: str, index: int, key: str) -> str:
+    def _turn_key(self, verb: str, name: str | int, key: str) -> str:
         record = self._record
         return turn_key(
             inbound_id=record.id,
             generation=record.generation,
             verb=verb,
-            name=str(index),
+            name=str(name),
             conversation_key=key,
             store_uuid=self._surroundings.store_uuid,
         )
@@ -302,19 +372,27 @@ class Context:
         *,
         is_bulk: bool = False,
     ) -> SendEffect:
-        self._check_active()
+        self.check_active()
         self._surroundings.check_channel(channel, key)
         _check_text(text)
-        effect = SendEffect(SendRef(channel, name), key, text, reply_to, _policy(on_uncertain), is_bulk)
-        self._add(effect)
-        return effect
+        return SendEffect(SendRef(channel, name), key, text, reply_to, _policy(on_uncertain), is_bulk)
+
+    def _turn_now(self) -> TurnNow:
+        if self._now is None:
+            self._now = TurnNow(self, self._surroundings)
+        return self._now
 
     def _add(self, effect: Effect) -> None:
-        if len(self._effects) >= MAX_EFFECTS:
+        if len(self._effects) + (self._now.count if self._now else 0) >= MAX_EFFECTS:
             raise BusError(Code.TOO_LARGE, f"a turn has at most {MAX_EFFECTS} effects", limit=MAX_EFFECTS)
         self._effects.append(effect)
 
-    def _check_active(self) -> None:
+    def check_active(self) -> None:
+        """Refuse what comes after the turn's end.
+
+        Raises:
+            BusError: STALE_CLAIM.
+        """
         if self._ended:
             raise BusError(
                 Code.STALE_CLAIM,

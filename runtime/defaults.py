@@ -42,6 +42,7 @@ HUNGRY_LANES: Final = 512
 WARM_LANES: Final = 256
 WARM_S: Final = 2.0
 WARM_STATE_BYTES: Final = 4 * _KIB
+STEP_BYTES: Final = 256 * _KIB
 DEDUPE_HORIZON_S: Final = 30 * _DAY_S
 RETENTION_S: Final = 30 * _DAY_S
 CONTROL_POLL_S: Final = 0.2
@@ -121,6 +122,7 @@ DEFAULTS: Final[tuple[Default, ...]] = (
         "bytes",
         "of state; a conversation with more is not kept when idle",
     ),
+    Default("step_bytes", STEP_BYTES, "bytes", "longest packed result of a step"),
     Default("dedupe_horizon_s", DEDUPE_HORIZON_S, "seconds", "how long a key is known as a repeat"),
     Default("retention_s", RETENTION_S, "seconds", "how long finished messages and history are kept"),
     Default("control_poll_s", CONTROL_POLL_S, "seconds", "between looks for control records"),

@@ -10,7 +10,7 @@ import trio
 
 from ..actors.actor import Actor
 from ..actors.errors import BusError, Code
-from ..storage.commands import Commit, Committed, ControlPart, InboxMove, OutboxMove, Refused, Stored
+from ..storage.commands import Commit, Committed, ControlPart, InboxMove, OutboxMove, Outcome, Refused, Stored
 from .defaults import WARM_S
 from .emits import tell_arrival
 from .inbox_rules import Release as ReleaseTurn
@@ -129,13 +129,17 @@ class ShardActor(Actor[ShardMessage]):
         commit: Commit,
         then: Callable[[Committed], None],
         refused: Callable[[BusError], None] | None = None,
+        *,
+        told: Callable[[Outcome], None] | None = None,
     ) -> None:
         """Hand a Commit to the journal; `then` runs as a message of this shard.
 
-        A refusal without `refused` means that the shard and the store disagree: the shard crashes and reads again.
+        `told` hears of the outcome as the journal settles it, whatever becomes of the shard. A refusal without
+        `refused` means that the shard and the store disagree: the shard crashes and reads again.
         """
+        settled = Settled(self, commit.emits, then, refused, told)
+        self._services.store.submit(commit, settled.settle)
         self._unsettled += 1
-        self._services.store.submit(commit, Settled(self, commit.emits, then, refused).settle)
 
     def submit_moves(
         self,

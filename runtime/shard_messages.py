@@ -71,10 +71,11 @@ class Settled:
         epoch: The shard's lease when it was handed over.
         emits: Its decisions for other homes.
         then, refused: What goes on with the outcome.
+        told: Who else hears of it, as soon as the journal says.
         outcome: None until it is settled.
     """
 
-    __slots__ = ("_shard", "emits", "epoch", "outcome", "refused", "then")
+    __slots__ = ("_shard", "_told", "emits", "epoch", "outcome", "refused", "then")
 
     def __init__(
         self,
@@ -82,18 +83,24 @@ class Settled:
         emits: tuple[Emit, ...],
         then: Callable[[Committed], None],
         refused: Callable[[BusError], None] | None,
+        told: Callable[[Outcome], None] | None = None,
     ) -> None:
         self._shard = shard
         self.epoch = shard.epoch
         self.emits = emits
         self.then = then
         self.refused = refused
+        self._told = told
         self.outcome: Outcome | None = None
 
     def settle(self, outcome: Outcome) -> None:
-        """Tell the shard; the journal calls this."""
+        """Tell the shard, then whoever waits; the journal calls this."""
         self.outcome = outcome
-        self._shard.tell_settled(self)
+        try:
+            self._shard.tell_settled(self)
+        finally:
+            if self._told is not None:
+                self._told(outcome)
 
 
 @value

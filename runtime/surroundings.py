@@ -6,11 +6,16 @@ from typing import TYPE_CHECKING
 
 from ..actors.errors import BusError, Code
 from ..actors.keys import prefix_of
+from ..storage.commands import StepWrite
+from .turn_commit import commit_send, commit_step
 
 if TYPE_CHECKING:
     import structlog.typing
 
+    from ..actors.message import BusMessage
+    from ..storage.records import InboxRecord
     from .context import Context
+    from .effects import SendEffect, SendRef
     from .services import Services
     from .state import StateShape
 
@@ -66,6 +71,23 @@ class RuntimeSurroundings:
             return True
         topology.check_conversation_topic(topic)
         return False
+
+    def stored_step(self, record: InboxRecord, name: str) -> bytes | None:
+        """See `EarlyCommits.stored_step`."""
+        return self._services.store.reader.step(record.id, name)
+
+    async def store_step(self, record: InboxRecord, name: str, value: bytes) -> None:
+        """See `EarlyCommits.store_step`."""
+        await commit_step(self._services, record, StepWrite(name, value))
+
+    def has_send(self, ref: SendRef) -> bool:
+        """See `EarlyCommits.has_send`."""
+        reader = self._services.store.reader
+        return reader.find_outbox(ref.channel, ref.idempotency_key, ref.part) is not None
+
+    async def send_now(self, record: InboxRecord, message: BusMessage, effect: SendEffect) -> None:
+        """See `EarlyCommits.send_now`."""
+        await commit_send(self._services, record, message, effect)
 
     def logger(self, context: Context) -> structlog.typing.FilteringBoundLogger:
         """See `Surroundings.logger`."""

@@ -167,6 +167,28 @@ class OutboxPurge:
 
 
 @value
+class StepWrite:
+    """The result of a step: msgpack, at most 256 KiB. The first one of a name stays."""
+
+    name: str
+    value: bytes
+
+
+@value
+class InTurn:
+    """Says that a Commit comes from inside a turn: it is refused, STALE_CLAIM, unless the row runs under this claim.
+
+    Attributes:
+        record: The row as it was claimed; of the Commit's own shard.
+        steps: Results to keep with the row. One whose name has a result already is refused, STALE_CLAIM: only a run
+            that is over can come with it.
+    """
+
+    record: InboxRecord
+    steps: tuple[StepWrite, ...] = ()
+
+
+@value
 class Emit:
     """A decision for another home, numbered inside its Commit. It arrives unclaimed."""
 
@@ -190,6 +212,7 @@ class Commit:
         facts: Durable facts.
         purges: Dead rows of this shard to empty.
         control: The control record that this carries out, refuses, or takes a step further.
+        turn: The turn that decided this and goes on.
     """
 
     shard: int
@@ -204,6 +227,7 @@ class Commit:
     facts: tuple[Fact, ...] = ()
     purges: tuple[InboxPurge | OutboxPurge, ...] = ()
     control: ControlPart | None = None
+    turn: InTurn | None = None
 
 
 @value

@@ -53,6 +53,11 @@ def _commit_kinds(part: Commit) -> Iterator[str]:
     for new in part.new_outbox:
         if new.record.status is OutboxStatus.PENDING and new.record.in_flight:
             yield "send-start"
+    if part.turn is not None:
+        if part.turn.steps:
+            yield "step"
+        if part.new_outbox:
+            yield "send-now"
     if part.emits:
         yield "emit"
     if part.control is not None:

@@ -156,6 +156,10 @@ class Reader(Protocol):
         """The conversation's state."""
         ...
 
+    def step(self, inbox_id: int, name: str) -> bytes | None:
+        """The stored result of a message's step."""
+        ...
+
     def fact(self, namespace: str, key: str) -> bytes | None:
         """A durable fact."""
         ...

@@ -31,6 +31,20 @@ from .channel import FakeChannel
 _LIMIT = 1_000
 
 
+class SendRow(OutboxRecord):
+    """A send as stored, also under the short names that tests use."""
+
+    @property
+    def key(self) -> str:
+        """The idempotency key: what `resolve` takes."""
+        return self.idempotency_key
+
+    @property
+    def uncertain_since(self) -> int | None:
+        """Since when nobody knows whether it went out; None while that is known."""
+        return self.uncertain_since_us
+
+
 @attrs.frozen
 class MemoryPlace:
     """A store in memory that can be opened again."""
@@ -185,18 +199,18 @@ class Harness:
             if out.conversation_key == key
         ]
 
-    def outbox(self, key: str) -> list[OutboxRecord]:
+    def outbox(self, key: str) -> list[SendRow]:
         """The conversation's sends as stored, in the order they were decided."""
         rows = self.runtime.outbox.list(key=key, limit=_LIMIT)
-        return [row.record for row in sorted(rows, key=lambda row: row.record.seq)]
+        return [SendRow(**vars(row.record)) for row in sorted(rows, key=lambda row: row.record.seq)]
 
     def dead(self) -> list[StoredInbox]:
         """Dead messages, the newest first."""
         return self.runtime.dead_letters.list(limit=_LIMIT)
 
-    async def resolve(self, row: OutboxRecord, decision: Decision) -> None:
-        """Decide over an uncertain send."""
-        await self.runtime.outbox.resolve(row.id, decision)
+    async def resolve(self, send: OutboxRecord | str, decision: Decision) -> None:
+        """Decide over an uncertain send: a row of `outbox`, or its `key`."""
+        await self.runtime.outbox.resolve(self._row_id(send) if isinstance(send, str) else send.id, decision)
 
     async def requeue(self, row_id: int) -> None:
         """Send a dead message through again."""
@@ -215,6 +229,12 @@ class Harness:
         self._stack = AsyncExitStack()
         self._place = left
         await self._open()
+
+    def _row_id(self, key: str) -> int:
+        for row in self.runtime.outbox.list(limit=_LIMIT):
+            if row.record.idempotency_key == key:
+                return row.record.id
+        raise BusError(Code.NOT_FOUND, "no send has this key", key=key)
 
     async def _open(self) -> None:
         clock = FakeClock(start_us=self._start_us)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import cast
 
 from ...actors.extension_record import extensions_to_record
 from ...actors.plain import Plain
 from ...storage.records import Failure, StoredInbox, StoredOutbox
-from ...storage.sqlite.detail import Transition, transitions
+from ...storage.sqlite.detail import StepLine, Transition, stored_steps, transitions
 from ...storage.sqlite.listing import RowId, find_sends
 from ...storage.sqlite.look import Look
 from ..run import ExitCode
@@ -33,9 +34,12 @@ def show_message(store: Path, row: RowId, *, with_history: bool, as_json: bool) 
     with looking(store) as look:
         stored = look.ask(lambda reader: reader.inbox(row.number))
         past = transitions(look, row) if with_history else None
+        kept = stored_steps(look, row)
     if stored is None:
         raise Problem(f"there is no message {row}", ExitCode.FAILURE)
-    _show([(message_fields(stored), stored.record.errors, past)], as_json=as_json)
+    fields = message_fields(stored)
+    fields["steps"] = [step_fields(step) for step in kept]
+    _show([(fields, stored.record.errors, past)], as_json=as_json)
 
 
 def show_sends(store: Path, key: str, *, with_history: bool, as_json: bool) -> None:
@@ -110,6 +114,11 @@ def message_fields(stored: StoredInbox) -> Fields:
     }
 
 
+def step_fields(step: StepLine) -> Fields:
+    """What is told of a step's result: all but the result."""
+    return {"name": step.name, "bytes": step.bytes, "claim": step.claim, "at": when(step.at_us)}
+
+
 def send_fields(stored: StoredOutbox) -> Fields:
     """A send's fields, by the names programs get them under."""
     record, content = stored.record, stored.content
@@ -157,9 +166,16 @@ def _show(rows: Iterable[Shown], *, as_json: bool) -> None:
         if index:
             echo_lines("\n")
         text = str(fields.pop("text"))
+        steps = cast("list[Fields]", fields.pop("steps", []))
         show_fields((name, _flat(value)) for name, value in fields.items())
         echo_lines("\ntext")
         _show_block(text)
+        if steps:
+            echo_lines("\nresults of steps, oldest first")
+            show_table(
+                ("name", "bytes#", "claim#", "at"),
+                [(step["name"], step["bytes"], step["claim"], step["at"]) for step in steps],
+            )
         if errors:
             echo_lines("\nerrors, oldest first")
         for error in errors:

@@ -19,6 +19,7 @@ from ..commands import (
     Fact,
     InboxMove,
     InboxPurge,
+    InTurn,
     NewEvent,
     NewInbox,
     NewOutbox,
@@ -183,6 +184,7 @@ class Hand:
         facts: tuple[Fact, ...] = (),
         purges: tuple[InboxPurge | OutboxPurge, ...] = (),
         control: ControlPart | None = None,
+        turn: InTurn | None = None,
     ) -> Commit:
         return Commit(
             shard=shard,
@@ -197,6 +199,7 @@ class Hand:
             facts=facts,
             purges=purges,
             control=control,
+            turn=turn,
         )
 
     async def accept(

@@ -34,6 +34,13 @@ def apply_plan(database: apsw.Connection, plan: Plan) -> None:
         _write(database, sql.MOVE_INBOX, plan.inbox_moves)
     if plan.inbox_tails:
         _write(database, sql.MOVE_INBOX_TO_TAIL, plan.inbox_tails)
+    if plan.running:
+        # Behind the moves: a turn that ends in this very batch has ended.
+        found = database.executemany(sql.IS_RUNNING, plan.running).fetchall()
+        if len(found) != len(plan.running):
+            raise MismatchError(sql.IS_RUNNING)
+    if plan.steps:
+        _write(database, sql.INSERT_STEP, plan.steps)
     if plan.states:
         _write(database, sql.WRITE_STATE, [row for row in plan.states.values() if row is not None])
         # Not counted, here and below: what is to go may never have been there.
@@ -53,6 +60,7 @@ def apply_plan(database: apsw.Connection, plan: Plan) -> None:
         database.executemany(sql.DROP_FACT, [key for key, row in plan.facts.items() if row is None])
     if plan.inbox_purges:
         _write(database, sql.PURGE_INBOX, plan.inbox_purges)
+        database.executemany(sql.DROP_STEPS, plan.purged_steps)
     if plan.outbox_purges:
         _write(database, sql.PURGE_OUTBOX, plan.outbox_purges)
     if plan.controls:

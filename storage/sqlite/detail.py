@@ -17,6 +17,23 @@ _TRANSITIONS: Final = (
 )
 
 
+_STEPS: Final = "SELECT name, length(value), claim, at FROM step WHERE inbox_id = ? ORDER BY at, name"
+
+
+@attrs.frozen
+class StepLine:
+    """A stored result of a step, without the result.
+
+    Attributes:
+        claim: The run that stored it.
+    """
+
+    name: str
+    bytes: int
+    claim: int
+    at_us: int
+
+
 @attrs.frozen
 class Transition:
     """One line of the history."""
@@ -41,3 +58,12 @@ def transitions(look: Look, row: RowId) -> list[Transition]:
         )
 
     return [Transition(*found) for found in look.read(ask)]
+
+
+def stored_steps(look: Look, row: RowId) -> list[StepLine]:
+    """The results that a message's steps left, oldest first."""
+
+    def ask(connection: apsw.Connection) -> list[tuple[str, int, int, int]]:
+        return cast("list[tuple[str, int, int, int]]", connection.execute(_STEPS, (row.number,)).fetchall())
+
+    return [StepLine(*found) for found in look.read(ask)]

@@ -46,6 +46,7 @@ from .numbers import Numbers
 from .plan import Plan, Transition, check_home
 from .purge import plan_purge
 from .rows import control_row, fact_row, inbox_move, inbox_row, outbox_move, outbox_row, state_row
+from .steps import plan_in_turn
 
 _ACCEPT_WORDS: Final = {
     InboxStatus.RUNNING: "accept+claim",
@@ -153,6 +154,8 @@ class Planner:
                 self._move_inbox(move, shard, at_us, tails)
         if part.outbox:
             self._move_outbox(part.outbox, shard, at_us, tails)
+        if part.turn is not None:
+            plan_in_turn(part.turn, shard, at_us, self.plan)
         for state in part.state:
             self.plan.states[state.conversation_key] = state_row(state, shard, at_us)
         sends = self._sends(part.new_outbox, shard, at_us) if part.new_outbox else ()

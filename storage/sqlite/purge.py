@@ -27,6 +27,7 @@ def plan_purge(
         plan.inbox_purges.append(
             (change, CODEC_VERSION, body, before.id, shard, before.claim, before.generation)
         )
+        plan.purged_steps.append((after.id,))
         return (
             shard, "in", after.id, before.status, after.status, purge.move.event, after.claim, at_us, None,
         )  # fmt: skip

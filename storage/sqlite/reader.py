@@ -27,6 +27,7 @@ from .emits import unpack_emit
 from .faults import store_error
 from .rows import InboxColumns, Row, read_inbox, read_inbox_record, read_outbox
 from .sql import INBOX_RECORD, OUTBOX_RECORD
+from .steps import read_step
 
 _INBOX: Final = f"SELECT {INBOX_RECORD}, codec, body, raw FROM inbox"
 _OUTBOX: Final = f"SELECT {OUTBOX_RECORD}, inbox_id, codec, body FROM outbox"
@@ -233,6 +234,11 @@ class SqliteReader:
         """See `Reader`."""
         rows = self._query("SELECT state, state_version FROM conversation WHERE key = ?", (conversation_key,))
         return StoredState(*cast("tuple[bytes, int]", rows[0])) if rows else None
+
+    def step(self, inbox_id: int, name: str) -> bytes | None:
+        """See `Reader`."""
+        rows = self._query("SELECT codec, value FROM step WHERE inbox_id = ? AND name = ?", (inbox_id, name))
+        return read_step(rows[0]) if rows else None
 
     def fact(self, namespace: str, key: str) -> bytes | None:
         """See `Reader`."""

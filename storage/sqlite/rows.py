@@ -141,7 +141,7 @@ def state_row(state: StateWrite, shard: int, at_us: int) -> Row | None:
     value = state.value
     if value is None:
         return None
-    _check_size("a state", value, MAX_STATE_BYTES)
+    check_size("a state", value, MAX_STATE_BYTES)
     return (state.conversation_key, shard, value, state.version, at_us)
 
 
@@ -154,7 +154,7 @@ def fact_row(fact: Fact, at_us: int) -> Row | None:
     value = fact.value
     if value is None:
         return None
-    _check_size("a fact", value, MAX_FACT_BYTES)
+    check_size("a fact", value, MAX_FACT_BYTES)
     return (fact.namespace, fact.key, value, at_us)
 
 
@@ -287,7 +287,12 @@ def read_outbox(row: Row) -> StoredOutbox:
     return StoredOutbox(record, unpack_content(body, codec, inbox_id))
 
 
-def _check_size(what: str, value: bytes, limit_bytes: int) -> None:
+def check_size(what: str, value: bytes, limit_bytes: int) -> None:
+    """Refuse what is too long.
+
+    Raises:
+        BusError: TOO_LARGE.
+    """
     if len(value) > limit_bytes:
         raise BusError(
             Code.TOO_LARGE, f"{what} has {len(value)} bytes, at most {limit_bytes}", limit_bytes=limit_bytes

@@ -89,6 +89,9 @@ WRITE_FACT: Final = (
     " ON CONFLICT (namespace, key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at"
 )
 DROP_FACT: Final = "DELETE FROM fact WHERE namespace = ? AND key = ?"
+IS_RUNNING: Final = "SELECT 1 FROM inbox WHERE id = ? AND shard = ? AND claim = ? AND status = 'running'"
+INSERT_STEP: Final = f"{_insert('step', 'inbox_id, name, claim, at, codec, value')} ON CONFLICT DO NOTHING"
+DROP_STEPS: Final = "DELETE FROM step WHERE inbox_id = ?"
 INSERT_EMIT: Final = _insert("emit", "shard, seq, i, target, codec, body")
 DROP_EMIT: Final = "DELETE FROM emit WHERE shard = ? AND seq = ? AND i = ?"
 INSERT_HISTORY: Final = _insert(

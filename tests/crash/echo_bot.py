@@ -2,7 +2,8 @@
 
 Reads `inbox.jsonl` (one {"key", "id", "text"} a line), sends into `sink.jsonl`, and dies at the fail point if one is
 named (`-`: none). The text `dead` fails for good until it is requeued, `retry` fails once, `emit` publishes to four
-other conversations. When all is done it requeues what is dead, waits again and prints the totals.
+other conversations, `step` makes a call and notes it in `calls`, `note` sends a note before it answers. When all is
+done it requeues what is dead, waits again and prints the totals.
 """
 
 from __future__ import annotations
@@ -39,7 +40,19 @@ async def answer(ctx: Context, message: BusMessage) -> None:
     if text == "emit":
         for other in range(4):
             ctx.publish("chat.message", f"poke {other}", key=f"line:other-{other}")
+    if text == "step":
+        text = f"{text} {await ctx.step('call', call)}"
+    if text == "note":
+        await ctx.send_now("note", "note first")
     ctx.reply(f"{turns + 1}: {text}")
+
+
+def call() -> int:
+    """Note the call in the folder; the result is how many there were."""
+    path = Path(sys.argv[1]) / "calls"
+    with path.open("a") as file:
+        file.write("x")
+    return path.stat().st_size
 
 
 @attrs.define

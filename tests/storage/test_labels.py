@@ -10,9 +10,11 @@ from shardline.storage.commands import (
     Emit,
     EmitNumber,
     InboxMove,
+    InTurn,
     OutboxMove,
     Part,
     Publish,
+    StepWrite,
     TakeLease,
 )
 from shardline.storage.labels import labels, labels_of
@@ -78,5 +80,7 @@ def test_kinds_of_new_rows(hand: Hand) -> None:
     assert labels(hand.commit(0, new_outbox=(hand.new_outbox("tg:1", "b"),))) == frozenset()
     assert labels(hand.publish(hand.new_outbox("tg:1", "c"), claim=True)) == {"send-start"}
     assert labels(emit) == {"emit"}
+    assert labels(hand.commit(0, turn=InTurn(INBOX, (StepWrite("a", b"1"),)))) == {"step"}
+    assert labels(hand.commit(0, new_outbox=(send,), turn=InTurn(INBOX))) == {"send-now", "send-start"}
     assert labels_of([accept, inbox("done"), emit]) == {"accept", "done", "emit"}
     assert labels_of([]) == frozenset()
