@@ -27,7 +27,7 @@ class Text(click.ParamType[str]):
             Problem: exit code 2, it is no UTF-8.
         """
         if has_lone_surrogate(value):
-            what = "an argument" if param is None else param.human_readable_name
+            what = param.opts[0] if isinstance(param, click.Option) else "the argument"
             raise Problem(f"{what} {value[:40]!r} is no UTF-8")
         return value
 
@@ -35,7 +35,7 @@ class Text(click.ParamType[str]):
 class Seconds(click.FloatRange):
     """A length of time: a range lets what is no number pass."""
 
-    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
+    def convert(self, value: float, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Check it; a number that is none is refused as one out of range is."""
         if math.isnan(float(super().convert(value, param, ctx))):
             self.fail(f"{value!r} is no length of time", param, ctx)

@@ -101,7 +101,11 @@ def _raise_unless_done(results: Sequence[ControlResult], refused: Sequence[objec
 
 @click.command("purge")
 @click.option(
-    "--older-than", required=True, metavar="TIME", help="Those that died then or before: 30d, or a time."
+    "--older-than",
+    type=TEXT,
+    required=True,
+    metavar="TIME",
+    help="Those that died then or before: 30d, or a time.",
 )
 @store_option
 @yes_option

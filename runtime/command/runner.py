@@ -17,7 +17,7 @@ from ..logs import set_up_logs
 from ..plugins import load_adapter, settings_of
 from ..run import run
 from .options import TEXT, Seconds, store_option
-from .paths import check_output
+from .paths import check_new_store
 from .problem import Problem
 from .target import adapters_in, load_module, topology_in
 
@@ -86,7 +86,7 @@ def command(
     Exit code: 0 after a clean stop; 1 the runtime or the import failed; 2 there is nothing to run; 3 the stop cut work
     off, it goes on at the next start.
     """
-    check_output("--store", store)
+    check_new_store(store)
     module, name = load_module(target, with_traceback=traceback)
     topology = topology_in(module, name)
     if not topology.freeze().handlers:

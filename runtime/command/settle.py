@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -46,11 +47,7 @@ def resolve(
 
     Look into the chat first. KEY is its id (out-7) or its idempotency key.
     """
-    said: dict[Decision, bool] = {"sent": sent, "resend": resend, "dead": dead}
-    found = [word for word, is_said in said.items() if is_said]
-    if len(found) != 1:
-        raise Problem("say what you found: one of --sent, --resend and --dead")
-    decision = found[0]
+    decision = _decision({"sent": sent, "resend": resend, "dead": dead})
     row = _one(store, key)
     confirm(f"settle {row} as {decision}?", yes=yes)
     asking = Asking(store=store, actor=actor, timeout_s=timeout_s, as_json=as_json)
@@ -75,6 +72,13 @@ def cancel(
     confirm(f"take {row} back?", yes=yes)
     asking = Asking(store=store, actor=actor, timeout_s=timeout_s, as_json=as_json)
     answer(asking, decide(asking, Cancel(row, reason)), f"{row} is taken back")
+
+
+def _decision(said: Mapping[Decision, bool]) -> Decision:
+    found: list[Decision] = [decision for decision, is_said in said.items() if is_said]
+    if len(found) != 1:
+        raise Problem("say what you found: one of --sent, --resend and --dead")
+    return found[0]
 
 
 def _one(store: Path, key: str) -> RowRef:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import attrs
 import structlog
 import trio
 
 from ...actors.clock import SystemClock
-from ...actors.errors import BusError, Code
+from ...actors.errors import BusError, Code, error_code_of
 from ...actors.identifiers import new_uuid7
 from ...actors.names import canonical
 from ...storage.records import ControlStatus, StoredControl
@@ -29,6 +29,8 @@ _POLL_S: Final = 0.05
 _FIRST_PAUSE_S: Final = 0.5
 _MAX_PAUSE_S: Final = 30.0
 """Between two openings of a store that could not take the decision; it doubles."""
+_STUCK_S: Final = 2.0
+"""Without a commit for so long the store counts as stuck."""
 
 
 def send_control(
@@ -111,7 +113,7 @@ def _wait(box: ControlBox, controls: Sequence[StoredControl], due_s: float) -> l
     try:
         while True:
             if _is_waiting(found) and time.monotonic() >= next_s:
-                hindrance = _work_off(box)
+                hindrance = _work_off(box, due_s)
                 if hindrance is not None and hindrance.code is not Code.STORE_LOCKED:
                     # Each opening leaves a row behind: not at the pace of looking.
                     next_s, pause_s = time.monotonic() + pause_s, min(2 * pause_s, _MAX_PAUSE_S)
@@ -135,44 +137,66 @@ def _held_up(result: ControlResult, hindrance: BusError | None) -> ControlResult
     return attrs.evolve(result, code=str(hindrance.code), values={"text": hindrance.message})
 
 
-def _work_off(box: ControlBox) -> BusError | None:
+def _work_off(box: ControlBox, due_s: float) -> BusError | None:
     """Become the owner and carry out all that waits.
 
     Returns:
         What kept something waiting: STORE_LOCKED, somebody else is the owner.
     """
     try:
-        return trio.run(_own_and_work_off, box)
+        return trio.run(_own_and_work_off, box, due_s)
     except BusError as error:
         return error
+    except Exception as error:
+        # A bug, or a store that no bot has written: the decision stands all the same.
+        return BusError(error_code_of(error) or Code.HANDLER_FAILED, f"{type(error).__name__}: {error}")
 
 
-def _is_cause(error: BaseException) -> bool:
+async def _leave_when_stuck(box: ControlBox, due_s: float, scope: trio.CancelScope) -> None:
+    """A full or busy store is offered a commit for ever; whoever has waited enough must not keep it from a bot."""
+    before = box.version()
+    while True:
+        await trio.sleep(_STUCK_S)
+        now = box.version()
+        if now == before and time.monotonic() >= due_s:
+            scope.cancel()
+            return
+        before = now
+
+
+def _errors_of(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _errors_of(cast("BaseExceptionGroup[BaseException]", error))
+        else:
+            yield error
+
+
+def _rank(error: BaseException) -> int:
+    """Which of several errors at once to tell: a key that was pressed first, bugs last."""
+    if isinstance(error, KeyboardInterrupt):
+        return 0
+    if not isinstance(error, BusError):
+        return 3
     # Who still worked when the store failed found it closed.
-    return isinstance(error, BusError) and error.code is not Code.BUS_CLOSED
+    return 2 if error.code is Code.BUS_CLOSED else 1
 
 
-async def _own_and_work_off(box: ControlBox) -> BusError | None:
+async def _own_and_work_off(box: ControlBox, due_s: float) -> BusError | None:
     clock = SystemClock()
     store = open_sqlite(
         box.path, shard_count=box.shard_count, lane_policy=box.lane_policy, clock=clock, recovers=False
     )
+    actor = ControlActor(StoreHands(store, clock), structlog.get_logger("shardline"))
     try:
         async with trio.open_nursery() as nursery:
             await nursery.start(store.run)
-            actor = ControlActor(StoreHands(store, clock), structlog.get_logger("shardline"))
+            nursery.start_soon(_leave_when_stuck, box, due_s, nursery.cancel_scope)
             await actor.work_off()
             nursery.cancel_scope.cancel()
     except BaseExceptionGroup as group:
         # Whoever calls from outside matches on codes, or has pressed a key.
-        first: BaseException | None = (
-            group.split(KeyboardInterrupt)[0] or group.split(_is_cause)[0] or group.split(BusError)[0]
-        )
-        while isinstance(first, BaseExceptionGroup):
-            first = first.exceptions[0]
-        if first is None:
-            raise
-        raise first from group
+        raise min(_errors_of(group), key=_rank) from group
     return actor.hindrance
 
 

@@ -111,6 +111,17 @@ class ControlBox:
             raise BusError(Code.NOT_FOUND, f"there is no control record {control_id[:60]}")
         return read_control(rows[0])
 
+    def version(self) -> int:
+        """Another number after each commit of another connection.
+
+        Raises:
+            BusError: STORE_BUSY, STORE_IO.
+        """
+        try:
+            return cast("list[tuple[int]]", self._connection.execute("PRAGMA data_version").fetchall())[0][0]
+        except apsw.Error as error:
+            raise store_error(error, "the store cannot be read") from error
+
     def _commit(self) -> None:
         try:
             self._connection.execute("COMMIT")

@@ -22,11 +22,15 @@ import pytest
 from shardline import BusError, Code
 from shardline.actors.wire import message_to_wire
 from shardline.runtime.command import requeue
+from shardline.runtime.control.actor import ControlActor
 from shardline.runtime.control.hands import StoreHands
+from shardline.runtime.control.verbs import PublishMessage
 from shardline.storage.commands import Commit, ControlDone
-from tests.kits.controlled import make_dead, owner_process, query, run_bot
+from shardline.storage.sqlite.control import ControlBox
+from shardline.storage.sqlite.lock import OwnerLock
+from tests.kits.controlled import decide, make_dead, owner_process, query, run_bot
 from tests.kits.operated import make_store, operate
-from tests.kits.words import make_message
+from tests.kits.words import make_message, refused, with_text
 
 NO_UTF8 = "\udcff"
 """What Python makes of the argument byte 0xff."""
@@ -83,6 +87,38 @@ def test_who_gives_up_waiting_is_told_that_the_decision_stands(
     assert waiting(store)
     assert ended.exit_code == 4
     assert waiting(store)[0] in ended.stderr
+
+
+def test_who_gives_up_before_the_decision_stands_is_told_of_none(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_box: ControlBox, _controls: object, _ended_args: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ControlBox, "leave", interrupt)
+    ended = run(store, "dlq", "requeue", "in-2")
+
+    assert ended.exit_code == 1
+    assert query(store, "SELECT count(*) FROM control") == [(0,)]
+
+
+def test_what_was_published_is_known_by_its_id_when_its_text_is_gone(store: Path) -> None:
+    first = PublishMessage(make_message())
+    other = PublishMessage(with_text(first.message, "another"))
+    done = decide(store, first, control_id="c1")
+
+    assert decide(store, first, control_id="c1") == done
+    with refused(Code.IDENTITY_MISMATCH):
+        decide(store, other, control_id="c1")
+
+
+def test_a_refused_publish_keeps_no_text_either(store: Path) -> None:
+    ended = run(store, "publish", "--key", "fake:1", "--text", SECRET, "--outbound")
+
+    assert ended.exit_code == 1
+    ((args,),) = query(store, "SELECT args FROM control")
+    assert json.loads(str(args))["message"]["conversation_key"] == "fake:1"
+    assert "payload_base64" not in str(args)
 
 
 def test_a_decision_that_stands_is_never_reported_as_failed(store: Path) -> None:
@@ -238,8 +274,10 @@ def test_a_key_that_looks_like_an_id_is_not_guessed(store: Path) -> None:
     ended = run(store, "outbox", "resolve", "out-1", "--sent", "--yes")
 
     assert ended.exit_code == 2
-    assert "out-2" in ended.stderr
+    assert "id=out-2" in ended.stderr
     assert query(store, "SELECT count(*) FROM control") == [(0,)]
+    meant = run(store, "outbox", "resolve", "id=out-1", "--sent", "--yes")
+    assert (meant.exit_code, meant.stdout) == (0, "out-1 is settled as sent\n")
 
 
 @pytest.mark.parametrize("words", [("--key", "fake:8"), ("--idempotency-key", "k"), ("--outbound",)])
@@ -383,3 +421,40 @@ def test_a_decision_that_has_to_wait_does_not_open_the_store_again_and_again(
     assert isinstance(before, int)
     assert isinstance(after, int)
     assert after - before <= 2
+
+
+def test_a_bug_on_the_way_does_not_deny_the_decision(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_actor: ControlActor) -> None:
+        raise ZeroDivisionError("injected")
+
+    monkeypatch.setattr(ControlActor, "work_off", fail)
+    ended = run(store, "dlq", "requeue", "in-2")
+
+    assert ended.exit_code == 4
+    assert ended.stderr.count("\n") == 1
+    assert "ZeroDivisionError" in ended.stderr
+    assert waiting(store)[0] in ended.stderr
+
+
+def test_who_waits_no_longer_does_not_keep_a_stuck_store(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shardline.storage.sqlite.database.BUSY_TIMEOUT_MS", 1)
+    monkeypatch.setattr("shardline.storage.drive.CLOSE_LIMIT_S", 0.1)
+    monkeypatch.setattr("shardline.runtime.control.client._STUCK_S", 0.05)
+    other = apsw.Connection(str(store))
+    requeue_message = StoreHands.requeue_message
+
+    async def busy(hands: StoreHands, row_id: int, control: ControlDone | None) -> None:
+        if not other.in_transaction:
+            other.execute("BEGIN IMMEDIATE")
+        await requeue_message(hands, row_id, control)
+
+    monkeypatch.setattr(StoreHands, "requeue_message", busy)
+    ended = run(store, "dlq", "requeue", "in-2", "--timeout", "0.2")
+    other.close(force=True)
+
+    assert ended.exit_code == 4
+    assert "STORE_BUSY" in ended.stderr
+    assert waiting(store)[0] in ended.stderr
+    assert OwnerLock.take(store).release() is None
