@@ -48,7 +48,8 @@ def set_up_logs(
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
+        # Who prints nothing need not be quick, and leaves loggers to whoever sets them up next.
+        cache_logger_on_first_use=style != "none",
     )
 
 
