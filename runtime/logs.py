@@ -19,18 +19,19 @@ def set_up_logs(
     *,
     level: int = logging.WARNING,
     drop: frozenset[str] = frozenset(),
-    style: Literal["json", "lines"] = "json",
+    style: Literal["json", "lines", "none"] = "json",
 ) -> None:
     """Set the process's logging up.
 
     Args:
         level: The least level that is shown.
-        style: One JSON object a line, or `time level event key=value …`.
+        style: One JSON object a line, or `time level event key=value …`; nothing at all where the caller tells all that
+            went wrong in its own words.
         drop: Events that the caller shows in its own way.
     """
 
     def without(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-        if event["event"] in drop:
+        if style == "none" or event["event"] in drop:
             raise structlog.DropEvent
         return event
 
@@ -47,7 +48,8 @@ def set_up_logs(
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
+        # Who prints nothing need not be quick, and leaves loggers to whoever sets them up next.
+        cache_logger_on_first_use=style != "none",
     )
 
 

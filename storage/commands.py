@@ -128,12 +128,13 @@ class ControlDone:
     """The end of a waiting control record; a part that ends one that has ended already is refused, STALE_CLAIM.
 
     `number` is the record's. `code` says why it was refused; None, it was carried out. `result` is a JSON object, as
-    text.
+    text. `args` is what stays of the record's arguments; None, all of them.
     """
 
     number: int
     result: str
     code: str | None = None
+    args: str | None = None
 
 
 @value

@@ -9,7 +9,6 @@ from typing import Final, Literal, cast
 
 from ...actors.errors import BusError
 from ...actors.instants import us_from_rfc3339
-from ...actors.text import has_lone_surrogate
 from ...storage.records import InboxStatus, OutboxState
 from ...storage.sqlite.filters import Filters, Kind
 from ...storage.sqlite.listing import Page, RowId
@@ -56,8 +55,6 @@ def parse_filters(arguments: Sequence[str], listing: List) -> Filters:
             raise Problem(f"unknown field {name!r}; fields: {', '.join(FIELDS[listing])}")
         if name in given:
             raise Problem(f"{name} is given twice")
-        if has_lone_surrogate(value):
-            raise Problem(f"the value of {name} is no UTF-8")
         given[name] = value
     return _filters(given, listing)
 
@@ -114,9 +111,7 @@ def parse_page(limit: int, offset: int, after: str | None, kind: Kind | None) ->
     Raises:
         Problem: exit code 2, `after` is no id.
     """
-    return Page(
-        limit=limit, offset=min(offset, 2**62), after=None if after is None else parse_row(after, kind)
-    )
+    return Page(limit=limit, offset=offset, after=None if after is None else parse_row(after, kind))
 
 
 def parse_time(text: str, what: str) -> int:

@@ -19,7 +19,8 @@ def confirm(question: str, *, yes: bool) -> None:
     """
     if yes:
         return
-    if not sys.stdin.isatty():
+    # None: standard input is closed.
+    if sys.stdin is None or not sys.stdin.isatty():
         raise Problem(f"{question} without a terminal say --yes; nothing was changed")
     if not click.confirm(safe_text(question), err=True):
         raise Problem("nothing was changed", ExitCode.FAILURE)

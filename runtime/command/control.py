@@ -13,7 +13,7 @@ from ..run import ExitCode
 from .arguments import now_us
 from .deciding import raise_unless_done
 from .looking import looking
-from .options import json_option, limit_option, offset_option, store_option
+from .options import TEXT, json_option, limit_option, offset_option, store_option
 from .output import age, json_line, show_fields, show_json, show_table, when
 from .problem import Problem
 from .screen import notice
@@ -49,7 +49,7 @@ def list_controls(store: Path, limit: int, offset: int, waiting: bool, as_json: 
 
 
 @command.command("show")
-@click.argument("control_id", metavar="ID")
+@click.argument("control_id", type=TEXT, metavar="ID")
 @store_option
 @json_option
 def show(control_id: str, store: Path, as_json: bool) -> None:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import attrs
 import click
 
-from ..control.client import TIMEOUT_S, send_control
+from ...actors.errors import BusError, Code
+from ...actors.identifiers import new_uuid7
+from ...actors.names import WHITE_SPACE, canonical
+from ...actors.text import clean_text
+from ..control.client import TIMEOUT_S, find_control, send_controls
 from ..control.execute import ControlResult
-from ..control.verbs import Verb
+from ..control.verbs import Verb, verb_word
 from ..logs import set_up_logs
 from ..run import ExitCode
 from .looking import store_problems
+from .options import TEXT, Seconds
 from .output import json_line
 from .paths import check_store
 from .problem import Problem
@@ -36,11 +41,11 @@ class Asking:
 
 def deciding(command: F) -> F:
     """Give a command the options of a decision: `--actor` and `--timeout`."""
-    actor = click.option("--actor", help="Who decides, for the record; the login name by default.")
+    actor = click.option("--actor", type=TEXT, help="Who decides, for the record; the login name by default.")
     timeout = click.option(
         "--timeout",
         "timeout_s",
-        type=click.FloatRange(0, 3_600),
+        type=Seconds(0, 3_600),
         default=TIMEOUT_S,
         show_default=True,
         help="Seconds to wait for the owner of the store.",
@@ -52,14 +57,47 @@ def decide(asking: Asking, verb: Verb) -> ControlResult:
     """Hand one decision over and wait for its end.
 
     Raises:
-        Problem: exit code 2, the path cannot be one of a store; 1, the store cannot be used.
+        Problem: exit code 2, the path cannot be one of a store, or no name is one; 1, the store cannot be used.
+    """
+    return decide_all(asking, [verb])[0]
+
+
+def decide_all(asking: Asking, verbs: Sequence[Verb]) -> list[ControlResult]:
+    """Hand decisions over, all or none, and wait for their ends; who gives up waiting gets what stands.
+
+    Raises:
+        Problem: as `decide`.
+        KeyboardInterrupt: before they stood.
     """
     check_store(asking.store)
-    set_up_logs(style="lines")
+    actor = _actor(asking.actor)
+    # Whatever goes wrong is told in one line, by the result.
+    set_up_logs(style="none")
+    asked = {new_uuid7(): verb for verb in verbs}
     with store_problems(asking.store):
-        return send_control(
-            asking.store, verb, actor=asking.actor or login_name(), timeout_s=asking.timeout_s
-        )
+        try:
+            return send_controls(asking.store, asked, actor=actor, timeout_s=asking.timeout_s)
+        except KeyboardInterrupt:
+            return [_standing(asking.store, control_id, verb) for control_id, verb in asked.items()]
+
+
+def _standing(store: Path, control_id: str, verb: Verb) -> ControlResult:
+    try:
+        return find_control(store, control_id)
+    except BusError as error:
+        if error.code is Code.NOT_FOUND:
+            raise KeyboardInterrupt from None
+        # It may stand: to say that it failed could have somebody ask twice.
+        return ControlResult(control_id, verb_word(verb), "waiting", str(error.code), {"text": error.message})
+
+
+def _actor(named: str | None) -> str:
+    if named is None:
+        return login_name()
+    try:
+        return canonical(named, "--actor")
+    except BusError as error:
+        raise Problem(error.message) from error
 
 
 def answer(asking: Asking, result: ControlResult, said: str) -> None:
@@ -84,12 +122,17 @@ def raise_unless_done(result: ControlResult) -> None:
         Problem: exit code 1, it was refused; 4, nobody has carried it out yet.
     """
     if result.status == "waiting":
-        raise Problem(
-            f"the owner has not carried it out yet; it will: `shardline control show {result.id}` tells",
-            ExitCode.NOT_YET_DONE,
-        )
+        raise Problem(still_waiting([result]), ExitCode.NOT_YET_DONE)
     if result.status == "refused":
         raise Problem(f"{result.code}: {said_of(result, 'text')}", ExitCode.FAILURE)
+
+
+def still_waiting(results: Sequence[ControlResult]) -> str:
+    """What to say of decisions that stand and are not carried out yet: why, and where to ask."""
+    first = results[0]
+    why = "" if first.code is None else f"{first.code}: {said_of(first, 'text')}; "
+    ask = ", ".join(f"`shardline control show {result.id}`" for result in results)
+    return f"{why}it waits, and the store's owner will carry it out: {ask} tells"
 
 
 def result_record(result: ControlResult) -> dict[str, object]:
@@ -107,18 +150,21 @@ def said_of(result: ControlResult, name: str) -> str:
 def login_name() -> str:
     """Who runs the command."""
     try:
-        return getpass.getuser()
+        name = getpass.getuser()
     except (KeyError, OSError):
         return "unknown"
+    return clean_text(name).strip(WHITE_SPACE) or "unknown"
 
 
 __all__ = [
     "Asking",
     "answer",
     "decide",
+    "decide_all",
     "deciding",
     "login_name",
     "raise_unless_done",
     "result_record",
     "said_of",
+    "still_waiting",
 ]

@@ -22,7 +22,7 @@ from .safe_text import safe_text
 
 Fields = dict[str, Plain]
 
-_ID = re.compile(r"out-[0-9]{1,18}")
+_ID = re.compile(r"(id=)?(out-[0-9]{1,18})")
 
 
 def show_message(store: Path, row: RowId, *, with_history: bool, as_json: bool) -> None:
@@ -67,10 +67,15 @@ def _send(look: Look, row: RowId) -> StoredOutbox | None:
 
 
 def rows_of(look: Look, key: str) -> list[RowId]:
-    """The sends that a person means: `out-7`, or an idempotency key. Whether `out-7` exists is not looked at."""
-    if _ID.fullmatch(key):
-        return [parse_row(key, "out")]
-    return [RowId("out", number) for number in find_sends(look, key)]
+    """The sends that a person may mean: `out-7`, an idempotency key, which may look the same, or `id=out-7`.
+
+    Whether `out-7` exists is not looked at.
+    """
+    match = _ID.fullmatch(key)
+    rows = [] if match is None else [parse_row(match[2], "out")]
+    if match is None or not match[1]:
+        rows += [RowId("out", number) for number in find_sends(look, key)]
+    return list(dict.fromkeys(rows))
 
 
 def message_fields(stored: StoredInbox) -> Fields:

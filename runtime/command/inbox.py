@@ -12,6 +12,7 @@ from .arguments import now_us, parse_filters, parse_page, parse_row
 from .detail import show_message
 from .looking import looking
 from .options import (
+    TEXT,
     after_option,
     filters_argument,
     json_option,
@@ -63,7 +64,7 @@ def list_messages(
 
 
 @command.command("show")
-@click.argument("row", metavar="ID")
+@click.argument("row", type=TEXT, metavar="ID")
 @store_option
 @click.option("--history", is_flag=True, help="With every transition; reads the whole history.")
 @json_option

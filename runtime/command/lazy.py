@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from importlib import import_module
 from typing import cast
 
@@ -10,6 +11,7 @@ import click
 from ...actors.errors import BusError
 from ..run import ExitCode
 from .problem import Problem
+from .streams import set_up_streams
 
 _PLACES = {
     "completion": "completion",
@@ -27,10 +29,11 @@ _PLACES = {
 
 
 class LazyGroup(click.Group):
-    """The root: it ends a `Problem` or a `BusError` as one line, without a traceback."""
+    """The root: it ends a `Problem`, a `BusError` or an `OSError` as one line, without a traceback."""
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the subcommand."""
+        set_up_streams()
         try:
             result: object = super().invoke(ctx)
         except Problem as problem:
@@ -38,6 +41,12 @@ class LazyGroup(click.Group):
             ctx.exit(problem.code)
         except BusError as error:
             Problem(str(error)).show()
+            ctx.exit(ExitCode.FAILURE)
+        except OSError as error:
+            # A reader that went away is nobody to tell.
+            if error.errno == errno.EPIPE:
+                raise
+            Problem(f"{error}; what was asked for may be done").show()
             ctx.exit(ExitCode.FAILURE)
         return result
 

@@ -2,11 +2,47 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import click
 
+from ...actors.text import has_lone_surrogate
+from .problem import Problem
+
 MAX_LIMIT = 100_000
+MAX_OFFSET = 2**62
+"""What every database can count to."""
+
+
+class Text(click.ParamType[str]):
+    """Text that can be stored: an argument's bytes may be anything."""
+
+    name = "text"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Check it.
+
+        Raises:
+            Problem: exit code 2, it is no UTF-8.
+        """
+        if has_lone_surrogate(value):
+            what = param.opts[0] if isinstance(param, click.Option) else "the argument"
+            raise Problem(f"{what} {value[:40]!r} is no UTF-8")
+        return value
+
+
+class Seconds(click.FloatRange):
+    """A length of time: a range lets what is no number pass."""
+
+    def convert(self, value: float, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Check it; a number that is none is refused as one out of range is."""
+        if math.isnan(float(super().convert(value, param, ctx))):
+            self.fail(f"{value!r} is no length of time", param, ctx)
+        return float(value)
+
+
+TEXT = Text()
 
 store_option = click.option(
     "--store",
@@ -27,15 +63,21 @@ limit_option = click.option(
     help="At most so many rows.",
 )
 offset_option = click.option(
-    "--offset", type=click.IntRange(min=0), default=0, help="Pass over so many rows."
+    "--offset", type=click.IntRange(0, MAX_OFFSET), default=0, help="Pass over so many rows."
 )
-after_option = click.option("--after", metavar="ID", help="Only what comes behind this row of the list.")
+after_option = click.option(
+    "--after", type=TEXT, metavar="ID", help="Only what comes behind this row of the list."
+)
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
-filters_argument = click.argument("filters", nargs=-1, metavar="[FIELD=VALUE]...")
+filters_argument = click.argument("filters", type=TEXT, nargs=-1, metavar="[FIELD=VALUE]...")
 
 
 __all__ = [
     "MAX_LIMIT",
+    "MAX_OFFSET",
+    "TEXT",
+    "Seconds",
+    "Text",
     "after_option",
     "filters_argument",
     "json_option",

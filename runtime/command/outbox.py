@@ -12,6 +12,7 @@ from .arguments import now_us, parse_filters, parse_page
 from .detail import show_sends
 from .looking import looking
 from .options import (
+    TEXT,
     after_option,
     filters_argument,
     json_option,
@@ -65,7 +66,7 @@ def list_sends(
 
 
 @command.command("show")
-@click.argument("row", metavar="KEY")
+@click.argument("row", type=TEXT, metavar="KEY")
 @store_option
 @click.option("--history", is_flag=True, help="With every transition; reads the whole history.")
 @json_option

@@ -127,14 +127,9 @@ def show_fields(fields: Iterable[tuple[str, Plain]]) -> None:
 
 
 def echo_lines(text: str) -> None:
-    """Print lines without the blanks at their ends; what the terminal cannot show becomes an escape."""
+    """Print lines without the blanks at their ends."""
     for line in text.splitlines():
-        click.echo(_printable(line.rstrip()))
-
-
-def _printable(line: str) -> str:
-    encoding = sys.stdout.encoding or "utf-8"
-    return line.encode(encoding, "backslashreplace").decode(encoding)
+        click.echo(line.rstrip())
 
 
 __all__ = [

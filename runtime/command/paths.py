@@ -6,6 +6,7 @@ import os
 import stat
 from pathlib import Path
 
+from ...actors.text import has_lone_surrogate
 from .problem import Problem
 
 _STORE_SUFFIXES = ("", "-wal", "-shm", "-journal", ".lock")
@@ -23,7 +24,7 @@ def check_paths(*, log: Path | None, store: Path, sink: Path) -> None:
     """
     if log is not None:
         _check_log(log)
-    check_output("--store", store)
+    check_new_store(store)
     check_output("--sink", sink)
     beside = [store.with_name(store.name + suffix) for suffix in _STORE_SUFFIXES]
     for path in beside:
@@ -52,6 +53,16 @@ def _check_log(log: Path) -> None:
         raise Problem(f"--input {log} does not exist; give the path of a chat log") from None
     except (OSError, ValueError) as error:
         raise Problem(f"--input {log} cannot be read: {_reason(error)}") from None
+
+
+def check_new_store(path: Path) -> None:
+    """Refuse a store to open that cannot be written to or made.
+
+    Raises:
+        Problem: exit code 2, with what to do.
+    """
+    check_output("--store", path)
+    _check_name(path)
 
 
 def check_output(option: str, path: Path) -> None:
@@ -94,6 +105,13 @@ def check_store(path: Path) -> None:
         raise Problem(f"--store {path} is no regular file; give the path of a store")
     if not os.access(path, os.R_OK):
         raise Problem(f"--store {path} cannot be read; become its owner or change its permissions")
+    _check_name(path)
+
+
+def _check_name(store: Path) -> None:
+    # The database names its files in UTF-8.
+    if has_lone_surrogate(str(store.absolute())):
+        raise Problem(f"--store {store}: its path is no UTF-8; rename it")
 
 
 def _check_folder(option: str, folder: Path) -> None:
@@ -114,4 +132,4 @@ def _reason(error: OSError | ValueError) -> str:
     return error.strerror or str(error) if isinstance(error, OSError) else str(error)
 
 
-__all__ = ["check_output", "check_paths", "check_store"]
+__all__ = ["check_new_store", "check_output", "check_paths", "check_store"]

@@ -16,8 +16,8 @@ from ..defaults import GRACE_S, MAX_INFLIGHT
 from ..logs import set_up_logs
 from ..plugins import load_adapter, settings_of
 from ..run import run
-from .options import store_option
-from .paths import check_output
+from .options import TEXT, Seconds, store_option
+from .paths import check_new_store
 from .problem import Problem
 from .target import adapters_in, load_module, topology_in
 
@@ -25,11 +25,12 @@ _LEVELS = ("debug", "info", "warning", "error")
 
 
 @click.command("run")
-@click.argument("target", metavar="MODULE:TOPOLOGY")
+@click.argument("target", type=TEXT, metavar="MODULE:TOPOLOGY")
 @store_option
 @click.option(
     "--adapter",
     "names",
+    type=TEXT,
     multiple=True,
     metavar="NAME",
     help="A channel of the module's `adapters` or of an installed plug-in, by name; may be repeated. Without it all of"
@@ -51,7 +52,7 @@ _LEVELS = ("debug", "info", "warning", "error")
 )
 @click.option(
     "--grace-s",
-    type=click.FloatRange(0, 86_400),
+    type=Seconds(0, 86_400),
     default=GRACE_S,
     show_default=True,
     help="Seconds a stop waits for turns and sends under way.",
@@ -85,7 +86,7 @@ def command(
     Exit code: 0 after a clean stop; 1 the runtime or the import failed; 2 there is nothing to run; 3 the stop cut work
     off, it goes on at the next start.
     """
-    check_output("--store", store)
+    check_new_store(store)
     module, name = load_module(target, with_traceback=traceback)
     topology = topology_in(module, name)
     if not topology.freeze().handlers:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import trio
 
+from ...actors.errors import BusError
 from ..defaults import CONTROL_POLL_S
 from .execute import Log, Tries, execute
 from .hands import StoreHands
@@ -25,6 +26,11 @@ class ControlActor:
         self._hands = hands
         self._log = log
         self._tries = Tries()
+
+    @property
+    def hindrance(self) -> BusError | None:
+        """What the newest record that was put off waits for."""
+        return self._tries.hindrance
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Work until cancelled."""

@@ -19,7 +19,7 @@ from ..outbox_rules import Cancel as CancelSend
 from ..outbox_rules import OutboxEvent, ResolveDead, ResolveResend, ResolveSent
 from .hands import StoreHands
 from .steps import is_passing, progress_of, purge_dead, requeue_row, requeue_rows, stored_control
-from .verbs import Cancel, Decision, PublishMessage, Purge, Requeue, Resolve, Verb, read_verb
+from .verbs import Cancel, Decision, PublishMessage, Purge, Requeue, Resolve, Verb, ended_args, read_verb
 
 _MAX_TEXT_CHARS: Final = 1_000
 
@@ -38,8 +38,8 @@ class ControlResult:
 
     Attributes:
         status: `done`, `refused`, or `waiting`: nobody has carried it out yet.
-        code: Why it was refused.
-        values: What the verb answers; a refusal has its `text`, and what was done before it.
+        code: Why it was refused, or what keeps it waiting; None where it waits for the owner alone.
+        values: What the verb answers; what has a code has its `text`, a refusal also what was done before it.
     """
 
     id: str
@@ -56,10 +56,12 @@ class Tries:
     Attributes:
         crashes: How often an actor ended while it carried the record out.
         told: Those whose waiting is in the log.
+        hindrance: What the newest that was put off waits for.
     """
 
     crashes: Counter[int] = attrs.Factory(Counter[int])
     told: set[int] = attrs.Factory(set[int])
+    hindrance: BusError | None = None
 
 
 async def execute(control: StoredControl, hands: StoreHands, log: Log, tries: Tries) -> bool:
@@ -88,7 +90,7 @@ async def execute(control: StoredControl, hands: StoreHands, log: Log, tries: Tr
         done = _refusal(control, hands, str(code), f"{type(error).__name__}: {error}")
     if done is not None:
         try:
-            await hands.end(done)
+            await hands.end(attrs.evolve(done, args=_args_to_keep(control)))
         except BusError as error:
             # Ended already: by the commit that carried it out, before the refusal that followed.
             if error.code is not Code.STALE_CLAIM:
@@ -140,7 +142,13 @@ def _refusal(control: StoredControl, hands: StoreHands, code: str, text: str) ->
     return ControlDone(control.number, dumps({**told, "text": clean_text(text)[:_MAX_TEXT_CHARS]}), code)
 
 
+def _args_to_keep(control: StoredControl) -> str | None:
+    kept = ended_args(control.verb, control.args)
+    return None if kept == control.args else kept
+
+
 def _put_off(control: StoredControl, error: BusError, log: Log, tries: Tries) -> bool:
+    tries.hindrance = error
     if control.number not in tries.told:
         tries.told.add(control.number)
         log.warning("control.put_off", control_id=control.id, bus_error_code=str(error.code))

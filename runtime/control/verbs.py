@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Mapping
 from typing import Final, Literal, cast
@@ -13,13 +14,19 @@ from ...actors.message import BusMessage
 from ...actors.plain import Plain
 from ...actors.record import check_keys, optional_text, required_count, required_text
 from ...actors.strict_json import dumps, loads
-from ...actors.wire import message_from_wire, message_to_wire
+from ...actors.wire import MAX_WIRE_BYTES, message_from_wire, message_to_wire
 
 Kind = Literal["in", "out"]
 Decision = Literal["sent", "resend", "dead"]
 
 MAX_ROWS: Final = 1_000
 """Rows that one control record names at most."""
+
+MAX_ARGS_BYTES: Final = MAX_WIRE_BYTES + 1_024
+"""The arguments of a verb: a whole message, and what is round it."""
+
+# What tells which message it was and whose, without a word of what it says.
+_KEPT_OF_MESSAGE: Final = ("id", "direction", "channel", "topic", "conversation_key", "idempotency_key")
 
 _ROW: Final = re.compile(r"(in|out)-(0|[1-9][0-9]{0,17})")
 _DECISIONS: Final[Mapping[str, Decision]] = {"sent": "sent", "resend": "resend", "dead": "dead"}
@@ -125,7 +132,7 @@ def verb_args(verb: Verb) -> str:
         case Cancel():
             args = {"row": str(verb.row), "reason": verb.reason}
         case PublishMessage():
-            args = {"message": loads(message_to_wire(verb.message))}
+            args = {"message": loads(message_to_wire(verb.message), limit_bytes=MAX_WIRE_BYTES)}
     return dumps(args, sort_keys=True)
 
 
@@ -138,10 +145,36 @@ def read_verb(word: str, args: str) -> Verb:
     read = _READERS.get(word)
     if read is None:
         raise BusError(Code.INVALID_MESSAGE, f"{word[:40]!r} is no verb; there are: {', '.join(_READERS)}")
-    found = loads(args)
+    found = loads(args, limit_bytes=MAX_ARGS_BYTES)
     if not isinstance(found, dict):
         raise BusError(Code.INVALID_MESSAGE, "the arguments of a verb are a JSON object")
     return read(found)
+
+
+def ended_args(word: str, args: str) -> str:
+    """What stays of a verb's arguments in its record once it has ended.
+
+    A published message is a row of its own by then, which a purge can empty: its text must not stay here beside it.
+
+    Args:
+        word: As stored.
+        args: As stored while it waited.
+    Returns:
+        The same; of a publish only what names the message, and `sha256` of all that was there.
+    """
+    if word != _WORDS[PublishMessage]:
+        return args
+    try:
+        found = loads(args, limit_bytes=MAX_ARGS_BYTES)
+    except BusError:
+        found = None
+    message = found.get("message") if isinstance(found, dict) else None
+    told = message if isinstance(message, dict) else {}
+    kept: dict[str, Plain] = {
+        name: value for name in _KEPT_OF_MESSAGE if isinstance(value := told.get(name), str)
+    }
+    digest = hashlib.sha256(args.encode()).hexdigest()
+    return dumps({"message": kept, "sha256": digest}, sort_keys=True)
 
 
 def _read_requeue(args: dict[str, Plain]) -> Verb:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, cast
@@ -24,6 +25,10 @@ _INSERT: Final = (
     " ON CONFLICT (id) DO NOTHING"
 )
 _READ: Final = f"SELECT {CONTROL_COLUMNS} FROM control WHERE id = ?"  # noqa: S608 (constants)
+
+
+def _args_as_they_are(_verb: str, args: str) -> str:
+    return args
 
 
 class ControlBox:
@@ -54,27 +59,39 @@ class ControlBox:
     ) -> None:
         close_connection(self._connection)
 
-    def leave(self, control: StoredControl) -> StoredControl:
-        """Store a record that waits, unless one of its id is there.
+    def leave(
+        self, controls: Sequence[StoredControl], ended_args: Callable[[str, str], str] = _args_as_they_are
+    ) -> list[StoredControl]:
+        """Store records that wait, all or none; one whose id is there stays as it is.
 
+        Args:
+            controls: As they are asked for.
+            ended_args: What stays of a verb's arguments once it has ended; gets both as they are stored.
         Returns:
-            What stands under the id.
+            What stands under their ids.
         Raises:
-            BusError: IDENTITY_MISMATCH, the id is another decision's; STORE_BUSY, STORE_FULL, STORE_IO.
+            BusError: IDENTITY_MISMATCH, an id is another decision's; STORE_BUSY, STORE_FULL, STORE_IO, STORE_CORRUPT.
         """
-        bindings = (control.id, control.verb, control.args, control.actor, control.created_at_us)
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             try:
-                self._connection.execute(_INSERT, bindings)
+                stored = [self._leave_one(control, ended_args) for control in controls]
             except BaseException:
                 self._connection.execute("ROLLBACK")
                 raise
+            # Nothing is read behind it: what fails after it would hide that the records stand.
             self._commit()
         except apsw.Error as error:
             raise store_error(error, "the store takes no control record") from error
+        return stored
+
+    def _leave_one(self, control: StoredControl, ended_args: Callable[[str, str], str]) -> StoredControl:
+        self._connection.execute(
+            _INSERT, (control.id, control.verb, control.args, control.actor, control.created_at_us)
+        )
         stored = self.read(control.id)
-        if (stored.verb, stored.args) != (control.verb, control.args):
+        known = {control.args, ended_args(control.verb, control.args)}
+        if stored.verb != control.verb or stored.args not in known:
             raise BusError(
                 Code.IDENTITY_MISMATCH, f"control {control.id} is another decision", control_id=control.id
             )
@@ -93,6 +110,17 @@ class ControlBox:
         if not rows:
             raise BusError(Code.NOT_FOUND, f"there is no control record {control_id[:60]}")
         return read_control(rows[0])
+
+    def version(self) -> int:
+        """Another number after each commit of another connection.
+
+        Raises:
+            BusError: STORE_BUSY, STORE_IO.
+        """
+        try:
+            return cast("list[tuple[int]]", self._connection.execute("PRAGMA data_version").fetchall())[0][0]
+        except apsw.Error as error:
+            raise store_error(error, "the store cannot be read") from error
 
     def _commit(self) -> None:
         try:

@@ -56,6 +56,8 @@ class FileSource:
             if mode != [("wal",)]:
                 raise BusError(Code.UNSAFE_FILESYSTEM, f"{self.path} cannot have a write-ahead log")
             connection.execute(f"PRAGMA synchronous = {settings.durability}")
+            # What a purge empties must not stay readable in free pages, nor must what was moved before.
+            connection.execute("PRAGMA secure_delete = ON").fetchall()
             connection.execute(f"PRAGMA cache_size = {-max(1, settings.cache_bytes // 1024)}")
             connection.execute("PRAGMA wal_autocheckpoint = 0").fetchall()
             connection.execute(f"PRAGMA journal_size_limit = {MAX_LOG_PAGES * _PAGE_BYTES}").fetchall()

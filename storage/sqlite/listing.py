@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from typing import Final, cast
+from collections.abc import Callable
+from typing import Final, TypeVar, cast
 
 import apsw
 import attrs
@@ -16,6 +17,8 @@ from .filters import Filters, Kind, Where, inbox_where, outbox_where
 from .look import Look
 from .reader import CONTROL_COLUMNS, DEAD_OUTBOX, read_control
 from .rows import CONTENT_CODEC, Row
+
+Line = TypeVar("Line")
 
 MAX_PREVIEW: Final = 200
 """A text in a listing is cut after so many characters."""
@@ -148,14 +151,12 @@ _WITH_KEY: Final = (
 
 def messages(look: Look, filters: Filters, page: Page) -> list[MessageLine]:
     """Accepted messages, the newest first."""
-    rows = _newest(look, _INBOX, inbox_where(filters, look.shard_count), page)
-    return [MessageLine(*cast("_Message", row[:-2]), _message_text(row)) for row in rows]
+    return _newest(look, _INBOX, inbox_where(filters, look.shard_count), page, _message_line)
 
 
 def sends(look: Look, filters: Filters, page: Page) -> list[SendLine]:
     """Sends, the newest first."""
-    rows = _newest(look, _OUTBOX, outbox_where(filters, look.shard_count), page)
-    return [SendLine(*cast("_Send", row[:-2]), _content_text(row)) for row in rows]
+    return _newest(look, _OUTBOX, outbox_where(filters, look.shard_count), page, _send_line)
 
 
 def dead_letters(look: Look, filters: Filters, page: Page) -> list[DeadLine]:
@@ -163,7 +164,7 @@ def dead_letters(look: Look, filters: Filters, page: Page) -> list[DeadLine]:
     query = dead_query(filters, page.after, look.shard_count)
     if query is None:
         return []
-    return [DeadLine(*cast("_Dead", row[:-1])) for row in _page(look, *query, page)]
+    return _page(look, *query, page, _dead_line)
 
 
 def dead_query(filters: Filters, after: RowId | None, shard_count: int) -> Where | None:
@@ -204,13 +205,15 @@ _Dead = tuple[
 ]  # fmt: skip
 
 
-def _newest(look: Look, select: str, where: Where | None, page: Page) -> list[Row]:
+def _newest(
+    look: Look, select: str, where: Where | None, page: Page, line: Callable[[Row], Line]
+) -> list[Line]:
     if where is None:
         return []
     conditions, bound = where
     if page.after is not None:
         conditions, bound = f"{conditions} AND id < ?", (*bound, page.after.number)
-    return _page(look, f"{select} WHERE {conditions} ORDER BY id DESC", bound, page)
+    return _page(look, f"{select} WHERE {conditions} ORDER BY id DESC", bound, page, line)
 
 
 def _behind(after: RowId | None, kind: Kind) -> Where:
@@ -222,12 +225,26 @@ def _behind(after: RowId | None, kind: Kind) -> Where:
     return f" AND (dead_at, id) {less} (SELECT dead_at, id FROM {table} WHERE id = ?)", (after.number,)
 
 
-def _page(look: Look, statement: str, bound: Row, page: Page) -> list[Row]:
-    def ask(connection: apsw.Connection) -> list[Row]:
+def _page(look: Look, statement: str, bound: Row, page: Page, line: Callable[[Row], Line]) -> list[Line]:
+    def ask(connection: apsw.Connection) -> list[Line]:
         bindings = (*bound, page.limit, page.offset)
-        return cast("list[Row]", connection.execute(f"{statement} LIMIT ? OFFSET ?", bindings).fetchall())
+        rows = cast("list[Row]", connection.execute(f"{statement} LIMIT ? OFFSET ?", bindings).fetchall())
+        # Here, so that a row which cannot be understood is told as damage.
+        return [line(row) for row in rows]
 
     return look.read(ask)
+
+
+def _message_line(row: Row) -> MessageLine:
+    return MessageLine(*cast("_Message", row[:-2]), _message_text(row))
+
+
+def _send_line(row: Row) -> SendLine:
+    return SendLine(*cast("_Send", row[:-2]), _content_text(row))
+
+
+def _dead_line(row: Row) -> DeadLine:
+    return DeadLine(*cast("_Dead", row[:-1]))
 
 
 def _message_text(row: Row) -> str | None:

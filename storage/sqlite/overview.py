@@ -68,6 +68,11 @@ _DEAD: Final = (
     " SELECT 'out', error_code, own_code, count(*) FROM outbox INDEXED BY outbox_dead"
     f" WHERE {OUTBOX_CONDITIONS[OutboxState.DEAD]} GROUP BY error_code, own_code ORDER BY 4 DESC, 1, 2, 3"
 )
+_DEAD_UNTIL: Final = (
+    "SELECT (SELECT count(*) FROM inbox INDEXED BY inbox_dead WHERE status = 'dead' AND dead_at <= ?),"
+    f" (SELECT count(*) FROM outbox INDEXED BY outbox_dead WHERE {OUTBOX_CONDITIONS[OutboxState.DEAD]}"
+    " AND dead_at <= ?)"
+)
 # Ids grow with arrival and stand in every index, so the oldest is found in the index alone.
 _OLDEST_MESSAGE: Final = (
     "SELECT 'in-' || id, conversation_key, status, accepted_at FROM inbox"
@@ -101,6 +106,12 @@ def overview(look: Look) -> Overview:
         last_transition_at_us=look.read(_last_transition),
         live=look.ask(lambda reader: reader.fact(*INSTANCE_STATUS)),
     )
+
+
+def count_dead(look: Look, until_us: int) -> tuple[int, int]:
+    """How many messages and sends a purge of all that died at that time or before would empty."""
+    rows = look.read(lambda db: db.execute(_DEAD_UNTIL, (until_us, until_us)).fetchall())
+    return cast("list[tuple[int, int]]", rows)[0]
 
 
 def dead_counts(look: Look) -> list[DeadCount]:

@@ -127,9 +127,9 @@ def outbox_move(before: OutboxRecord, after: OutboxRecord, change_seq: int, seq:
 def control_row(control: ControlPart, at_us: int, instance: int) -> Row:
     """The bindings of `MOVE_CONTROL`."""
     if isinstance(control, ControlStep):
-        return (ControlStatus.WAITING, None, control.progress, None, None, control.number)
+        return (ControlStatus.WAITING, None, control.progress, None, None, None, control.number)
     status = ControlStatus.DONE if control.code is None else ControlStatus.REFUSED
-    return (status, control.code, control.result, at_us, instance, control.number)
+    return (status, control.code, control.result, at_us, instance, control.args, control.number)
 
 
 def state_row(state: StateWrite, shard: int, at_us: int) -> Row | None:

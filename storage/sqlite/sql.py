@@ -74,7 +74,7 @@ PURGE_OUTBOX: Final = (
     " WHERE id = ? AND shard = ? AND claim = ? AND dead_at IS NOT NULL AND purged_at IS NULL AND generation = ?"
 )
 MOVE_CONTROL: Final = (
-    "UPDATE control SET status = ?, code = ?, result = ?, done_at = ?, instance = ?"
+    "UPDATE control SET status = ?, code = ?, result = ?, done_at = ?, instance = ?, args = coalesce(?, args)"
     " WHERE n = ? AND status = 'waiting'"
 )
 

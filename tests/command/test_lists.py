@@ -78,7 +78,7 @@ def test_filters_choose(store: Path, listing: str, filters: list[str], expected:
         (["key=a", "key=b"], "key is given twice"),
         (["id=x"], "'x' is no id"),
         (["since=yesterday"], "since 'yesterday' is no time"),
-        (["key=\udcff"], "the value of key is no UTF-8"),
+        (["key=\udcff"], "is no UTF-8"),
         (["--after", "in-"], "'in-' is no id"),
     ],
 )
@@ -241,3 +241,20 @@ def test_hostile_keys_and_filters_are_harmless_in_messages_too(tmp_path: Path) -
 
         assert ended.exit_code in {1, 2}
         assert UNSAFE.isdisjoint(ended.output.replace("\n", ""))
+
+
+@pytest.mark.parametrize("body", [b"", b"\xff", b"\xc1"])
+@pytest.mark.parametrize("listing", ["inbox", "outbox"])
+def test_a_body_that_no_store_writes_is_damage_and_no_traceback(
+    tmp_path: Path, listing: str, body: bytes
+) -> None:
+    path = tmp_path / "bot.db"
+    make_store(path)
+    database = apsw.Connection(str(path))
+    database.execute(f"UPDATE {listing} SET body = ? WHERE id = 1", (body,))
+    database.close()
+    ended = operate(listing, "list", "--store", path)
+
+    assert ended.exit_code == 1
+    assert "STORE_CORRUPT" in ended.stderr
+    assert ended.stderr.count("\n") == 1

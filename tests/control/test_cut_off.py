@@ -54,15 +54,14 @@ def store(tmp_path: Path) -> Path:
 
 def leave(path: Path, verb: Verb) -> None:
     with ControlBox(path) as box:
-        box.leave(
-            StoredControl(
-                id="c1",
-                verb=verb_word(verb),
-                args=verb_args(verb),
-                actor="a test",
-                created_at_us=SystemClock().wall_us(),
-            )
+        asked = StoredControl(
+            id="c1",
+            verb=verb_word(verb),
+            args=verb_args(verb),
+            actor="a test",
+            created_at_us=SystemClock().wall_us(),
         )
+        box.leave([asked])
 
 
 def own_until(path: Path, commits: int, ends_with: Callable[[], BaseException] = Killed) -> None:

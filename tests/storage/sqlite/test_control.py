@@ -31,10 +31,10 @@ async def test_a_commit_ends_its_record_or_is_refused_whole(tmp_path: Path) -> N
         assert hand.inbox(record.id).status is InboxStatus.DEAD
 
         with ControlBox(path) as box:
-            assert box.leave(ASKED).status is ControlStatus.WAITING
-            assert box.leave(ASKED) == box.read("c1")
+            assert box.leave([ASKED])[0].status is ControlStatus.WAITING
+            assert box.leave([ASKED]) == [box.read("c1")]
             with refused(Code.IDENTITY_MISMATCH):
-                box.leave(attrs.evolve(ASKED, args="{}"))
+                box.leave([attrs.evolve(ASKED, args="{}")])
             assert hand.store.reader.waiting_controls(9) == [attrs.evolve(ASKED, number=1)]
 
             await hand.store.commit(requeue)
@@ -55,7 +55,7 @@ async def test_a_refused_neighbour_does_not_end_it(tmp_path: Path) -> None:
         await hand.move(kill_row(record))
         dead = hand.inbox(record.id)
         with ControlBox(path) as box:
-            box.leave(ASKED)
+            box.leave([ASKED])
             stale = attrs.evolve(dead, claim=dead.claim + 1)
             with refused(Code.STALE_CLAIM):
                 await hand.store.commit(hand.commit(dead.shard, inbox=(requeue_row(stale),), control=DONE))
