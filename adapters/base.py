@@ -1,6 +1,8 @@
 """The surface a channel plug-in is written against."""
 
 from ..runtime.channel import (
+    NO_ADDRESS,
+    UNKNOWN_TOPIC,
     Adapter,
     ChannelCaps,
     Edge,
@@ -15,6 +17,8 @@ from ..runtime.channel import (
 )
 
 __all__ = [
+    "NO_ADDRESS",
+    "UNKNOWN_TOPIC",
     "Adapter",
     "ChannelCaps",
     "Edge",

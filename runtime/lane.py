@@ -9,41 +9,18 @@ reads of `Backlog`, which see committed rows only.
 - A fresh row may go straight to its lane only if no older open row of the conversation can be on disk unseen
   (`knows_all`). At start and after an overflow a scan walks the conversations in key order; what it has not passed
   yet is left to it.
-- A lane in back-off holds its head and nothing else. An idle lane is kept warm in a bounded list, or costs nothing.
+- A lane in back-off holds no row: its head is read again when due. An idle one is kept warm in a short list, or gone.
+- What waits on disk is counted there only for a lane whose rows nobody has seen; else by what was left there.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from typing import Generic, Protocol, TypeVar
+from typing import Generic
+
+from .lane_row import Backlog, Row
 
 _READS_AT_ONCE = 64
-
-
-class LaneRow(Protocol):
-    """What a lane needs to know of a row."""
-
-    @property
-    def seq(self) -> int: ...
-    @property
-    def holds_token(self) -> bool:
-        """Whether the row is paid for by a token; all others count into the window."""
-        ...
-
-
-Row = TypeVar("Row", bound=LaneRow)
-
-
-class Backlog(Protocol[Row]):
-    """The two reads a shard's lanes need."""
-
-    def next_key(self, after: str) -> str | None:
-        """The first conversation after this key that has open rows."""
-        ...
-
-    def rows(self, key: str, after_seq: int, limit: int) -> list[Row]:
-        """Its open rows beyond a seq, in order."""
-        ...
 
 
 class Lane(Generic[Row]):
@@ -59,14 +36,20 @@ class Lane(Generic[Row]):
         arriving: Accepts handed to the journal and not settled.
         paused: No page may be read: a row is stored as claimed that the lane has not taken.
         tokens: Tokens its rows hold, arriving ones included.
+        beyond: Open rows on disk beyond `last_seq`; None while nobody has counted them.
+        counted_seq: Rows up to here are in `beyond` already, whether the lane was told of them or not.
+        is_full: It was found full, and that was told.
         memo: What its owner remembers of the conversation while the lane is warm.
     """
 
     __slots__ = (
         "arriving",
+        "beyond",
         "busy",
+        "counted_seq",
         "due_us",
         "hungry",
+        "is_full",
         "key",
         "last_seq",
         "memo",
@@ -91,6 +74,9 @@ class Lane(Generic[Row]):
         self.last_seq = 0
         self.arriving = 0
         self.tokens = 0
+        self.beyond: int | None = 0
+        self.counted_seq = 0
+        self.is_full = False
         self.memo: object = None
 
     @property
@@ -99,6 +85,11 @@ class Lane(Generic[Row]):
         return not (
             self.queue or self.busy or self.more or self.arriving or self.waiting or self.due_us is not None
         )
+
+    @property
+    def waiting_rows(self) -> int:
+        """Open rows that are not at work, those on their way included; `beyond` has to be known."""
+        return self.arriving - self.paused + len(self.queue) + (self.beyond or 0)
 
     @property
     def has_older(self) -> bool:
@@ -118,7 +109,7 @@ class Lanes(Generic[Row]):
         backlog: Reads of the store.
         window_rows: Rows without a token kept in memory at once, > 0.
         lane_tokens: Tokens the rows of one lane may hold, > 0.
-        page_rows: Rows of one lane read at once, > 0.
+        page_rows: Rows of one lane read at once, > 0; fewer under a small window, which no page overfills.
         warm_lanes: Idle lanes kept.
     """
 
@@ -134,7 +125,7 @@ class Lanes(Generic[Row]):
         self._backlog = backlog
         self._window = window_rows
         self._lane_tokens = lane_tokens
-        self._page = page_rows
+        self._page = max(1, min(page_rows, window_rows // 8))
         self._warm_limit = warm_lanes
         self._lanes: dict[str, Lane[Row]] = {}
         self._warm: OrderedDict[str, None] = OrderedDict()
@@ -185,6 +176,7 @@ class Lanes(Generic[Row]):
             lane = self._lanes[key] = Lane(key)
             if unseen:
                 lane.more = True
+                lane.beyond = None
                 self._want_page(lane)
         else:
             self._warm.pop(key, None)
@@ -202,9 +194,11 @@ class Lanes(Generic[Row]):
             return None
         lane = self.open(key)
         if row.seq <= lane.last_seq:
+            self.note(lane, row.seq)
             return None
         full = not paid and (self._held >= self._window or len(lane.queue) >= self._page)
         if lane.more or full or lane.due_us is not None:
+            self.note(lane, row.seq)
             self.leave_on_disk(lane)
             return None
         lane.queue.append(row)
@@ -212,6 +206,11 @@ class Lanes(Generic[Row]):
         if not paid:
             self._held += 1
         return lane
+
+    def note(self, lane: Lane[Row], seq: int) -> None:
+        """Count a row that the lane is told of and does not take: it is on disk, or a page has brought it."""
+        if lane.beyond is not None and seq > lane.counted_seq:
+            lane.beyond += 1
 
     def leave_on_disk(self, lane: Lane[Row]) -> None:
         """Open rows of the lane are on disk only: read them when the window has room."""
@@ -239,12 +238,13 @@ class Lanes(Generic[Row]):
         if lane.more:
             self._want_page(lane)
 
-    def miss(self, key: str) -> None:
-        """A row of this conversation is on disk, and nobody can be told which."""
+    def miss(self, key: str, seq: int) -> None:
+        """A row of this conversation is on disk, and its lane cannot take it."""
         lane = self._lanes.get(key)
         if lane is None:
             self.restart_scan()
         else:
+            self.note(lane, seq)
             self.leave_on_disk(self.open(key))
 
     def take(self, lane: Lane[Row]) -> Row:
@@ -264,30 +264,42 @@ class Lanes(Generic[Row]):
         if not row.holds_token:
             self._held -= 1
 
-    def back_off(self, lane: Lane[Row], head: Row, due_us: int) -> list[Row]:
-        """Let a lane hold its head alone until `due_us`. The head is out of the queue and released.
+    def back_off(self, lane: Lane[Row], head: Row, due_us: int, *, keeps_head: bool = False) -> list[Row]:
+        """Let a lane wait until `due_us`. The head is out of the queue and released.
 
+        Args:
+            keeps_head: It knows what is not on disk, so it stays in memory, outside the window.
         Returns:
-            The rows dropped from memory; they stay on disk, and their tokens are free.
+            The other rows dropped from memory; they stay on disk, and their tokens are free.
         """
         dropped = list(lane.queue)
         lane.queue.clear()
         for row in dropped:
             self.release(row)
-        lane.more = lane.more or bool(dropped) or lane.arriving > 0
-        lane.last_seq = head.seq
+        if lane.beyond is not None:
+            lane.beyond += len(dropped) + (not keeps_head)
+        lane.more = lane.more or bool(dropped) or lane.arriving > 0 or not keeps_head
+        lane.last_seq = head.seq if keeps_head else head.seq - 1
         lane.due_us = due_us
-        lane.queue.append(head)
+        if keeps_head:
+            lane.queue.append(head)
         return dropped
 
     def wake(self, lane: Lane[Row]) -> None:
-        """The back-off is over: the head counts again."""
+        """The back-off is over: the head is read, or if it was kept counts again."""
         lane.due_us = None
         lane.waited = True
-        if not lane.queue[0].holds_token:
+        if lane.queue and not lane.queue[0].holds_token:
             self._held += 1
         if lane.more:
             self._want_page(lane)
+
+    def pass_over(self, lane: Lane[Row], seq: int) -> None:
+        """The head that a lane in back-off waits for, on disk alone, is another's from here on: go on behind it."""
+        if lane.due_us is not None and not lane.queue and lane.last_seq == seq - 1:
+            lane.last_seq = seq
+            self.wake(lane)
+            lane.waited = False
 
     def settle(self, lane: Lane[Row]) -> None:
         """Keep an idle lane warm for a while; the one idle the longest goes."""
@@ -316,7 +328,7 @@ class Lanes(Generic[Row]):
                 # A scan may have fed it since, and it may be evicted by now: only `more` says that it still wants one.
                 if lane.more and lane.due_us is None and not lane.paused and self._read_page(lane):
                     fed.append(lane)
-            if scan and self._scanning:
+            if scan and self._scanning and self._has_room:
                 found = self._scan_step()
                 if found is not None:
                     fed.append(found)
@@ -324,7 +336,11 @@ class Lanes(Generic[Row]):
 
     def can_refill(self, *, scan: bool = True) -> bool:
         """Whether `refill` has something to read and room for it."""
-        return self._held < self._window and bool(self._hungry or (scan and self._scanning))
+        return self._has_room and bool(self._hungry or (scan and self._scanning))
+
+    @property
+    def _has_room(self) -> bool:
+        return self._held + self._page <= self._window
 
     def restart_scan(self) -> None:
         """Walk the conversations once more: something was left on disk without a lane."""
@@ -342,7 +358,9 @@ class Lanes(Generic[Row]):
         if key in self._lanes:
             return None
         lane = self.open(key)
-        lane.more = True
+        if not lane.more:
+            lane.more = True
+            lane.beyond = None
         return lane if self._read_page(lane) else None
 
     def _read_page(self, lane: Lane[Row]) -> bool:
@@ -353,6 +371,10 @@ class Lanes(Generic[Row]):
             lane.last_seq = row.seq
             if not row.holds_token:
                 self._held += 1
+        if lane.beyond is not None:
+            lane.beyond -= len(rows)
+        if not lane.more and not lane.arriving:
+            lane.beyond, lane.counted_seq = 0, lane.last_seq
         if not rows:
             self.settle(lane)
         return bool(rows)

@@ -175,6 +175,8 @@ class ShardOutbox:
                 self.lanes.wake(lane)
             self.lanes.release(self.lanes.take(lane))
             self._look(lane)
+        elif lane is not None:
+            self.lanes.pass_over(lane, record.seq)
 
     # --- outcomes --------------------------------------------------------------------------------------------
 
@@ -371,7 +373,7 @@ class ShardOutbox:
 
     def _back_off(self, lane: OutboxLane, row: PendingRow, wait_us: int) -> None:
         due_us = self._services.clock.wall_us() + wait_us
-        self.lanes.back_off(lane, row, due_us)
+        self.lanes.back_off(lane, row, due_us, keeps_head=row.is_remembered)
         due = SendDue(self._shard.epoch, lane, due_us)
         self._services.alarms.after(wait_us / 1e6, partial(self._shard.tell, due))
 
@@ -386,9 +388,8 @@ class ShardOutbox:
         row, retry = send.row, send.delivery.retry
         self._leave_slot(send)
         if send.policy.on_uncertain is OnUncertain.RESEND and not retry.is_spent(row.record.attempts):
-            self._back_off(
-                send.lane, row, retry_wait_us(row.record, send.policy, self._services.random.random())
-            )
+            wait_us = retry_wait_us(row.record, send.policy, self._services.random.random())
+            self._back_off(send.lane, row, wait_us)
             return
         row.is_parked = True
         self._look(send.lane)

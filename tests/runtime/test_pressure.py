@@ -13,7 +13,8 @@ import trio.testing
 from trio.testing import MockClock
 
 from shardline import BusMessage, Context, RetryPolicy, Runtime, Topology
-from shardline.runtime.lane import LaneRow, Lanes
+from shardline.runtime.lane import Lanes
+from shardline.runtime.lane_row import LaneRow
 from shardline.storage.memory import MemoryDatabase, open_memory
 from shardline.storage.records import InboxStatus
 from shardline.testing import FakeChannel

@@ -1,0 +1,31 @@
+"""What a lane holds, and where it reads it from."""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeVar
+
+
+class LaneRow(Protocol):
+    """What a lane needs to know of a row."""
+
+    @property
+    def seq(self) -> int: ...
+    @property
+    def holds_token(self) -> bool:
+        """Whether the row is paid for by a token; all others count into the window."""
+        ...
+
+
+Row = TypeVar("Row", bound=LaneRow)
+
+
+class Backlog(Protocol[Row]):
+    """The two reads a shard's lanes need."""
+
+    def next_key(self, after: str) -> str | None:
+        """The first conversation after this key that has open rows."""
+        ...
+
+    def rows(self, key: str, after_seq: int, limit: int) -> list[Row]:
+        """Its open rows beyond a seq, in order."""
+        ...
