@@ -66,12 +66,12 @@ class Inbox:
         home = shard_of(message.conversation_key, store.info.shard_count)
         shard = services.shards[home]
         intake, key = services.intake, message.conversation_key
+        # A turn that waited for the backlog to be worked off would be part of what holds it up.
+        is_outside = takes_token and not is_in_turn()
+        if is_outside and intake.check_full():
+            timeout_s = await intake.wait_room(timeout_s)
         holds_token = takes_token and status is InboxStatus.QUEUED
         if holds_token:
-            is_outside = not is_in_turn()
-            # A turn that waited for the backlog to be worked off would be part of what holds it up.
-            if is_outside and intake.check_full():
-                timeout_s = await intake.wait_room(timeout_s)
             if not intake.has_room(shard.inbox.lanes, home, key):
                 raise intake.lane_is_full(key)
             holds_token = is_outside and shard.inbox.lanes.may_hold_token(key)

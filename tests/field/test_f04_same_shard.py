@@ -41,7 +41,8 @@ async def test_f04_a_blocked_chat_keeps_no_other_of_its_shard(
         blocking_bot(lambda: True, handled), store=store, adapters=[channel], clock=clock, grace_s=0
     ) as runtime:
         await channel.say("1001", "block")
-        await runtime.wait_until(lambda: runtime.status().running_turns == 1)
+        await trio.sleep(1)
+        assert runtime.status().running_turns == 1
         await channel.say("1009", "hello")
         with trio.fail_after(0.2):
             await runtime.wait_until(lambda: handled == ["tg:1009"])
@@ -62,7 +63,8 @@ async def test_f04_one_message_passes_ten_thousand_of_another_chat(
     store = open_sqlite(path, mode="inline", durability="normal", shard_count=8, clock=clock)
     async with Runtime.open(topology, store=store, adapters=[channel], clock=clock, grace_s=0) as runtime:
         await channel.say("1001", "block")
-        await runtime.wait_until(lambda: runtime.status().running_turns == 1)
+        await trio.sleep(1)
+        assert runtime.status().running_turns == 1
         async with trio.open_nursery() as nursery:
             for _ in range(QUEUED):
                 nursery.start_soon(channel.say, "1001", "more")

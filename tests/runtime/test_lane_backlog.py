@@ -80,7 +80,7 @@ async def test_a_refusal_waits_for_no_token(autojump_clock: MockClock) -> None:
         for number in range(7):
             await bot.say(f"fake:other-{number}", "3")
         assert bot.runtime.status().tokens_free == 0
-        with trio.fail_after(0), pytest.raises(BusError) as full:
+        with trio.fail_after(0.1), pytest.raises(BusError) as full:
             await bot.say("fake:a", "4")
         assert full.value.code is Code.QUEUE_FULL
 
@@ -154,7 +154,7 @@ async def test_a_publish_beyond_it_is_queue_full_at_once(autojump_clock: MockClo
         publish = bot.runtime.publish_validated if validated else bot.runtime.publish
         for number in range(LIMIT + 1):
             await publish(new_message(f"text {number}"))
-        with trio.fail_after(0), pytest.raises(BusError) as full:
+        with trio.fail_after(0.1), pytest.raises(BusError) as full:
             await publish(new_message("too much"))
 
         assert full.value.code is Code.QUEUE_FULL

@@ -22,22 +22,32 @@ from tests.kits.operated import operate
 
 FINE = Inbound(platform_message_id="7:1", address="7", text="hi", sender="ann", raw=b"{}")
 BAD = [
-    pytest.param({"text": ""}, Code.INVALID_MESSAGE, "fake:7", id="no text"),
+    pytest.param(attrs.evolve(FINE, text=""), Code.INVALID_MESSAGE, "fake:7", id="no text"),
     pytest.param(
-        {"address": "a b"}, Code.INVALID_MESSAGE, f"fake:{NO_ADDRESS}", id="white space in the address"
+        attrs.evolve(FINE, address="a b"),
+        Code.INVALID_MESSAGE,
+        f"fake:{NO_ADDRESS}",
+        id="white space in the address",
     ),
-    pytest.param({"address": ""}, Code.INVALID_MESSAGE, f"fake:{NO_ADDRESS}", id="no address"),
-    pytest.param({"sender": " ann"}, Code.INVALID_MESSAGE, "fake:7", id="sender"),
-    pytest.param({"sent_at": "yesterday"}, Code.INVALID_MESSAGE, "fake:7", id="time"),
-    pytest.param({"text": "x" * 1_100_000}, Code.TOO_LARGE, "fake:7", id="text too long"),
-    pytest.param({"raw": b"r" * (MAX_RAW_BYTES + 1)}, Code.TOO_LARGE, "fake:7", id="raw too long"),
-    pytest.param({"topic": "no.such.topic"}, Code.INVALID_TOPIC, "fake:7", id="topic not declared"),
-    pytest.param({"topic": "No Topic"}, Code.INVALID_TOPIC, "fake:7", id="topic that is none"),
-    pytest.param({"topic": "dm.reply.v1"}, Code.NO_SUBSCRIBER, "fake:7", id="no handler"),
-    pytest.param({"session_id": "s1"}, Code.INVALID_MESSAGE, "fake:7", id="session"),
-    pytest.param({"reply_to": ""}, Code.INVALID_MESSAGE, "fake:7", id="reply_to"),
+    pytest.param(attrs.evolve(FINE, address=""), Code.INVALID_MESSAGE, f"fake:{NO_ADDRESS}", id="no address"),
+    pytest.param(attrs.evolve(FINE, sender=" ann"), Code.INVALID_MESSAGE, "fake:7", id="sender"),
+    pytest.param(attrs.evolve(FINE, sent_at="yesterday"), Code.INVALID_MESSAGE, "fake:7", id="time"),
+    pytest.param(attrs.evolve(FINE, text="x" * 1_100_000), Code.TOO_LARGE, "fake:7", id="text too long"),
     pytest.param(
-        {"extensions": Extensions(from_username="\ud800")}, Code.INVALID_MESSAGE, "fake:7", id="extensions"
+        attrs.evolve(FINE, raw=b"r" * (MAX_RAW_BYTES + 1)), Code.TOO_LARGE, "fake:7", id="raw too long"
+    ),
+    pytest.param(
+        attrs.evolve(FINE, topic="no.such.topic"), Code.INVALID_TOPIC, "fake:7", id="topic not declared"
+    ),
+    pytest.param(attrs.evolve(FINE, topic="No Topic"), Code.INVALID_TOPIC, "fake:7", id="topic that is none"),
+    pytest.param(attrs.evolve(FINE, topic="dm.reply.v1"), Code.NO_SUBSCRIBER, "fake:7", id="no handler"),
+    pytest.param(attrs.evolve(FINE, session_id="s1"), Code.INVALID_MESSAGE, "fake:7", id="session"),
+    pytest.param(attrs.evolve(FINE, reply_to=""), Code.INVALID_MESSAGE, "fake:7", id="reply_to"),
+    pytest.param(
+        attrs.evolve(FINE, extensions=Extensions(from_username="\ud800")),
+        Code.INVALID_MESSAGE,
+        "fake:7",
+        id="extensions",
     ),
 ]
 
@@ -47,11 +57,10 @@ def refused_row(bot: Harness) -> StoredInbox:
     return row
 
 
-@pytest.mark.parametrize(("wrong", "code", "key"), BAD)
+@pytest.mark.parametrize(("bad", "code", "key"), BAD)
 async def test_whatever_is_wrong_with_it_it_is_stored_with_the_reason(
-    autojump_clock: MockClock, wrong: dict[str, object], code: Code, key: str
+    autojump_clock: MockClock, bad: Inbound, code: Code, key: str
 ) -> None:
-    bad = attrs.evolve(FINE, **wrong)
     channel = FakeChannel("fake")
     async with Harness(counting_bot(), channels=[channel]) as bot:
         assert not await channel.read(bad)

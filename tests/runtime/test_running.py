@@ -61,7 +61,7 @@ async def test_the_note_of_the_owner_has_them_whatever_their_keys(
     async with Runtime.open(stuck_bot(), store=store, adapters=[channel], clock=clock, grace_s=0):
         for number in range(60):
             await channel.say(f"{number}-" + "k" * 4_000, "hi")
-        await trio.sleep(3 * PULSE_S)
+        await trio.sleep(3 * PULSE_S + 1)
         fact = store.reader.fact("core", "instance_status")
     assert fact is not None
     said = unpack_plain(fact, limit_bytes=65_536)
