@@ -82,7 +82,8 @@ def check_live(live: Live | None) -> Iterator[Finding]:
         yield Finding("intake", Outcome.OK, f"open, {_count(said, 'backlog')} messages wait or run")
     overdue = said.get("overdue_turns")
     if isinstance(overdue, int) and overdue > 0:
-        oldest = next(_turns(live), {})
+        nobody: Mapping[str, Plain] = {}
+        oldest = next(_turns(live), nobody)
         text = (
             f"{overdue:,} turns run longer than {TURN_OVERDUE_S:.0f} s; {_text(oldest, 'key')} is busy since"
             f" {_seconds(oldest.get('age_s'))}"
