@@ -1,6 +1,8 @@
 """The surface a channel plug-in is written against."""
 
 from ..runtime.channel import (
+    NO_ADDRESS,
+    UNKNOWN_TOPIC,
     Adapter,
     ChannelCaps,
     Chat,
@@ -19,6 +21,8 @@ from ..runtime.channel import (
 )
 
 __all__ = [
+    "NO_ADDRESS",
+    "UNKNOWN_TOPIC",
     "Adapter",
     "ChannelCaps",
     "Chat",

@@ -9,11 +9,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal
 
-import attrs
 import structlog
 import trio
 
-from ..actors.child import ChildStatistics
 from ..actors.clock import Clock, SystemClock
 from ..actors.errors import BusError, Code
 from ..actors.event import Event
@@ -22,51 +20,25 @@ from ..actors.keys import prefix_of, shard_of
 from ..actors.message import BusMessage, Direction, validate_message
 from ..storage.commands import NewOutbox, Publish
 from ..storage.port import Store, StoreInfo
-from ..storage.records import InboxStatus, OutboundContent, OutboxRecord, OutboxState
+from ..storage.records import OutboundContent, OutboxRecord
 from ..storage.sqlite import open_sqlite
 from .activity import Activity
 from .alarms import Alarms
 from .build import Tree, build_tree, check_adapters
 from .channel import Adapter
-from .channel_status import ChannelStatus, status_of
 from .control.hands import LiveHands
-from .defaults import GRACE_S, MAX_INFLIGHT, SHARD_COUNT
+from .defaults import GRACE_S, MAX_BACKLOG, MAX_INFLIGHT, MAX_LANE_BACKLOG, SHARD_COUNT
 from .emits import new_event, publish_row
 from .gate import Gate
+from .intake import Intake, check_bounds
 from .life import Begun, ending_of
 from .operators import DeadLetters, Messages, OutboxDesk
 from .receipt import Receipt, receipt_of
 from .retry import RetryPolicy
 from .services import Services
+from .status import Status, status_of
 from .tokens import Tokens
 from .topology import Topology
-
-
-@attrs.frozen(kw_only=True)
-class Status:
-    """Where a runtime stands.
-
-    Attributes:
-        inbox, outbox: Stored rows by status and state; totals of the store.
-        retried: Retries recorded in the history: of turns and of sends.
-        run: Counters of this run, by name.
-        tokens_free: Tokens the edges may still take.
-        running_turns, running_sends: Under way now.
-        channels: The sending side of each channel, by name.
-        lanes: Conversations in memory, those with messages and those with sends counted apart; soon 0 when all is idle.
-        actors: The actor tree: what the root supervises, in start order.
-    """
-
-    inbox: Mapping[InboxStatus, int]
-    outbox: Mapping[OutboxState, int]
-    retried: tuple[int, int]
-    run: Mapping[str, int]
-    tokens_free: int
-    running_turns: int
-    running_sends: int
-    channels: Mapping[str, ChannelStatus]
-    lanes: int
-    actors: tuple[ChildStatistics, ...]
 
 
 class Runtime:
@@ -100,6 +72,8 @@ class Runtime:
         mode: Literal["thread", "inline"] = "thread",
         shard_count: int = SHARD_COUNT,
         max_inflight: int = MAX_INFLIGHT,
+        max_lane_backlog: int = MAX_LANE_BACKLOG,
+        max_backlog: int = MAX_BACKLOG,
         unhandled: Literal["refuse", "park"] = "refuse",
         send_retry: RetryPolicy | None = None,
         grace_s: float = GRACE_S,
@@ -118,6 +92,8 @@ class Runtime:
             mode: Where SQLite runs: on a thread of its own, or (`inline`) on trio's, as tests with a fake clock need.
             shard_count: Of a new store; an existing one has to have the same.
             max_inflight: Messages from the edges under way at once, >= 1.
+            max_lane_backlog: Messages waiting in one conversation, >= 1; beyond it the next one is refused.
+            max_backlog: Open messages, >= 1; beyond it edges and publishers wait.
             unhandled: What happens to a message that no handler takes.
             send_retry: How sends that did not happen are tried again.
             grace_s: Seconds a stop waits for turns and sends under way.
@@ -134,6 +110,8 @@ class Runtime:
         frozen = topology.freeze()
         check_adapters(frozen, adapters, park_unhandled=unhandled == "park")
         tokens = Tokens(max_inflight)
+        check_bounds(max_lane_backlog=max_lane_backlog, max_backlog=max_backlog)
+        activity, log = Activity(), structlog.get_logger("shardline")
         used_clock = clock if clock is not None else SystemClock()
         opened: Store = (
             open_sqlite(
@@ -152,11 +130,12 @@ class Runtime:
             clock=used_clock,
             topology=frozen,
             tokens=tokens,
+            intake=Intake(opened, activity, log, max_lane_backlog=max_lane_backlog, max_backlog=max_backlog),
             alarms=Alarms(),
             gate=Gate((), at_once=1, changed=_nothing),
-            activity=Activity(),
+            activity=activity,
             random=random.Random(seed),
-            log=structlog.get_logger("shardline"),
+            log=log,
             window_rows=max(1, max_inflight // opened.info.shard_count),
         )
 
@@ -212,13 +191,14 @@ class Runtime:
 
         Args:
             message: An inbound message (it is handled), an outbound one (it is sent), or an event.
-            timeout_s: Seconds to wait for a token; None waits as long as it takes, 0 not at all. Cancelled before
+            timeout_s: Seconds to wait for room; None waits as long as it takes, 0 not at all. Cancelled before
                 the hand-over, nothing is stored; after it the call waits for the commit.
         Returns:
             Its place; that of the first one for a repeat.
         Raises:
-            BusError: QUEUE_FULL, by `timeout_s` alone; BUS_CLOSED; NO_SUBSCRIBER, INVALID_TOPIC, UNKNOWN_CHANNEL;
-                IDENTITY_MISMATCH, an outbound key is used for another send; STORE_FULL, STORE_BUSY, STORE_IO.
+            BusError: QUEUE_FULL, by `timeout_s`, or its conversation has `max_lane_backlog` messages waiting;
+                BUS_CLOSED; NO_SUBSCRIBER, INVALID_TOPIC, UNKNOWN_CHANNEL; IDENTITY_MISMATCH, an outbound key is used
+                for another send; STORE_FULL, STORE_BUSY, STORE_IO.
         """
         if isinstance(message, Event):
             return await self._publish_event(message)
@@ -269,21 +249,8 @@ class Runtime:
         return self._tree.relay.is_quiet and all(shard.is_quiet for shard in self._services.shards)
 
     def status(self) -> Status:
-        """Totals of the store and counters of this run."""
-        services = self._services
-        reader = services.store.reader
-        return Status(
-            inbox=reader.count_inbox(),
-            outbox=reader.count_outbox(),
-            retried=reader.count_retried(),
-            run=dict(services.counters),
-            tokens_free=services.tokens.free,
-            running_turns=sum(len(topic.pool.running) for topic in services.topics.values()),
-            running_sends=sum(len(delivery.pool.running) for delivery in services.deliveries.values()),
-            channels={name: status_of(delivery) for name, delivery in services.deliveries.items()},
-            lanes=services.lanes,
-            actors=self._tree.root.statistics(),
-        )
+        """Totals of the store, counters of this run, and what is under way."""
+        return status_of(self._services, self._tree.root.statistics())
 
     # --- inside ----------------------------------------------------------------------------------------------
 
@@ -309,6 +276,7 @@ class Runtime:
         await self._tree.root.remove("edges")
         services.draining = True
         services.tokens.close()
+        services.intake.close()
         services.flush_all()
         with trio.move_on_after(self._grace_s) as grace:
             async with trio.open_nursery() as nursery:

@@ -9,11 +9,18 @@ import attrs
 import trio
 
 from ..actors.errors import Code, Permanence
-from ..actors.extensions import EMPTY, Extensions
+from ..actors.extensions import EMPTY, Extensions, Kind
+from ..actors.message import MAX_RAW_BYTES
 from ..actors.value import value
 from ..storage.commands import Stored
 from ..storage.records import OnUncertain
 from .rates import NO_LIMITS, Chat, Rate, RateLimits
+
+UNKNOWN_TOPIC = "channel.unknown"
+"""What an adapter cannot express: stored and parked, visible and never lost."""
+
+NO_ADDRESS = "~none"
+"""The address of what belongs to no conversation that can be named."""
 
 
 @attrs.frozen(kw_only=True)
@@ -27,6 +34,8 @@ class ChannelCaps:
         reconciles: The adapter can look up whether a send happened (`reconcile`).
         linear: Input is read in one line (poll, file, gateway) that cannot refuse a single message.
         concurrency: Sends of this channel under way at once.
+        waits: Input of one conversation can stand still while others go on (a file): where the conversation is full
+            its next message waits, instead of being refused.
         topics: Topics the adapter produces.
         limits: How many sends the platform takes, per chat, group and bot.
     """
@@ -36,6 +45,7 @@ class ChannelCaps:
     deduplicates: bool = False
     reconciles: bool = False
     linear: bool = True
+    waits: bool = False
     concurrency: int = 16
     send_timeout_s: float = 30.0
     topics: tuple[str, ...] = ("chat.message",)
@@ -68,6 +78,35 @@ class Inbound:
     session_id: str | None = None
     extensions: Extensions = EMPTY
     raw: bytes | None = None
+
+    @staticmethod
+    def unknown(
+        *,
+        platform_message_id: str,
+        raw: bytes,
+        address: str = NO_ADDRESS,
+        sender: str | None = None,
+        sent_at: str | None = None,
+    ) -> Inbound:
+        """What the adapter has no words for: stored under the topic `channel.unknown` and parked, for people to see.
+
+        Args:
+            platform_message_id, sender, sent_at: As of a message.
+            raw: The update's bytes; of more than 256 KiB the beginning is kept.
+            address: The conversation; left out where the update has none.
+        """
+        return Inbound(
+            platform_message_id=platform_message_id,
+            address=address,
+            text="",
+            sender=sender,
+            sent_at=sent_at,
+            topic=UNKNOWN_TOPIC,
+            extensions=Extensions(
+                kind=Kind.UNKNOWN, platform_message_id=platform_message_id, from_user_id=sender
+            ),
+            raw=raw[:MAX_RAW_BYTES],
+        )
 
 
 @value(kw_only=True)
@@ -135,10 +174,14 @@ class Edge(Protocol):
         Args:
             inbound: The message.
             facts: The adapter's own facts, stored in the same commit (a position, say).
+        Waits while the runtime has no room: for a token, and while `max_backlog` messages are open.
+
         Returns:
-            The row's place, or None where the message was a duplicate or was refused (counted either way).
+            The row's place, or None where the message was a duplicate or was refused (counted either way). A linear
+            edge's refused message is stored all the same, as a row of status `refused`, together with the facts.
         Raises:
-            BusError: QUEUE_FULL only from an edge that is not linear; BUS_CLOSED; STORE_FULL, STORE_BUSY, STORE_IO.
+            BusError: only from an edge that is not linear: what breaks a rule, by its code, and QUEUE_FULL, its
+                conversation has `max_lane_backlog` messages waiting; BUS_CLOSED; STORE_FULL, STORE_BUSY, STORE_IO.
         """
         ...
 
@@ -193,6 +236,8 @@ class Reconciles(Protocol):
 
 
 __all__ = [
+    "NO_ADDRESS",
+    "UNKNOWN_TOPIC",
     "Adapter",
     "ChannelCaps",
     "Chat",

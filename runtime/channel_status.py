@@ -35,7 +35,7 @@ class ChannelStatus:
     code: Code | None
 
 
-def status_of(delivery: DeliveryActor) -> ChannelStatus:
+def channel_status(delivery: DeliveryActor) -> ChannelStatus:
     """How a channel stands now."""
     line = delivery.line
     return ChannelStatus(
@@ -49,4 +49,4 @@ def status_of(delivery: DeliveryActor) -> ChannelStatus:
     )
 
 
-__all__ = ["ChannelStatus", "status_of"]
+__all__ = ["ChannelStatus", "channel_status"]

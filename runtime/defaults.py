@@ -13,11 +13,13 @@ SHARD_COUNT: Final = 16
 MAX_INFLIGHT: Final = 1_024
 MAX_LANE_BACKLOG: Final = 10_000
 MAX_BACKLOG: Final = 1_000_000
+BACKLOG_RESUME: Final = 0.9
 GRACE_S: Final = 30.0
 ADAPTER_SLOW_S: Final = 10.0
 ADAPTER_START_S: Final = 60.0
 SEND_TIMEOUT_S: Final = 30.0
 HANDLER_TIMEOUT_S: Final = 30.0
+TURN_OVERDUE_S: Final = 10.0
 CONCURRENCY: Final = 64
 ACK_DEADLINE_S: Final = 30.0
 DELIVERY_CONCURRENCY: Final = 16
@@ -70,6 +72,7 @@ DEFAULTS: Final[tuple[Default, ...]] = (
         "max_lane_backlog", MAX_LANE_BACKLOG, "messages", "waiting in one conversation before edges refuse"
     ),
     Default("max_backlog", MAX_BACKLOG, "messages", "waiting in all conversations before edges stop reading"),
+    Default("backlog_resume", BACKLOG_RESUME, "of max_backlog", "left, and edges read again"),
     Default("grace_s", GRACE_S, "seconds", "how long a stop lets handlers finish"),
     Default(
         "adapter_slow_s",
@@ -80,6 +83,7 @@ DEFAULTS: Final[tuple[Default, ...]] = (
     Default("adapter_start_s", ADAPTER_START_S, "seconds", "time limit of an adapter's start"),
     Default("send_timeout_s", SEND_TIMEOUT_S, "seconds", "time limit of one send"),
     Default("handler_timeout_s", HANDLER_TIMEOUT_S, "seconds", "time limit of one turn"),
+    Default("turn_overdue_s", TURN_OVERDUE_S, "seconds", "under way, and a turn is shown as overdue"),
     Default("concurrency", CONCURRENCY, "turns", "under way at once in one topic"),
     Default(
         "ack_deadline_s", ACK_DEADLINE_S, "seconds", "until an event goes to another member of its group"

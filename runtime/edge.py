@@ -6,17 +6,20 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+import attrs
 import trio
 
 from ..actors.child import crash_in
 from ..actors.codec import pack_plain, unpack_plain
 from ..actors.errors import BusError, Code, error_code_of
-from ..actors.message import validate_message
-from ..storage.commands import Fact, Stored
+from ..actors.keys import shard_of
+from ..actors.message import BusMessage, validate_message
+from ..storage.commands import Duplicate, Fact, Stored
 from .adapter_start import Start, is_of_the_runtime
 from .arrival import CONTENT_CODES, message_of
-from .channel import Adapter, Inbound
+from .channel import UNKNOWN_TOPIC, Adapter, Inbound
 from .defaults import ADAPTER_SLOW_S, ADAPTER_START_S
+from .refusal import refused_message
 
 if TYPE_CHECKING:
     from .inbox import Inbox
@@ -92,8 +95,17 @@ class EdgeActor:
         """See `Edge.accept`."""
         services, adapter = self._services, self.adapter
         info = services.store.info
+        kept = (
+            tuple(
+                Fact(adapter.name, k, pack_plain(v, limit_bytes=_FACT_BYTES, what=k))
+                for k, v in facts.items()
+            )
+            if facts
+            else ()
+        )
+        message: BusMessage | None = None
         try:
-            message = message_of(
+            made = message_of(
                 inbound,
                 channel=adapter.name,
                 prefix=adapter.prefix,
@@ -101,29 +113,55 @@ class EdgeActor:
                 store_made_at_us=info.created_at_us,
                 now_us=services.clock.wall_us(),
             )
-            validate_message(message)
-            kept = (
-                tuple(
-                    Fact(adapter.name, k, pack_plain(v, limit_bytes=_FACT_BYTES, what=k))
-                    for k, v in facts.items()
-                )
-                if facts
-                else ()
-            )
-            outcome = await self._inbox.accept(
-                message, dedupe_key=f"in:{adapter.name}:{inbound.platform_message_id}", facts=kept
-            )
+            validate_message(made)
+            message = made
+            dedupe_key = f"in:{adapter.name}:{inbound.platform_message_id}"
+            accept = self._accept_waiting if adapter.caps.waits else self._inbox.accept
+            outcome = await accept(message, dedupe_key=dedupe_key, facts=kept)
         except BusError as error:
-            if error.code not in CONTENT_CODES or not adapter.caps.linear:
+            if not adapter.caps.linear or (
+                error.code not in CONTENT_CODES and error.code is not Code.QUEUE_FULL
+            ):
                 raise
-            services.count("refused")
+            await self._keep_refused(inbound, message, error, kept)
+            return None
+        return outcome if isinstance(outcome, Stored) else None
+
+    async def _accept_waiting(
+        self, message: BusMessage, *, dedupe_key: str, facts: tuple[Fact, ...]
+    ) -> Stored | Duplicate:
+        """Where the conversation is full, wait until it has room."""
+        services = self._services
+        while True:
+            try:
+                return await self._inbox.accept(message, dedupe_key=dedupe_key, facts=facts)
+            except BusError as error:
+                if error.code is not Code.QUEUE_FULL:
+                    raise
+            home = services.shards[shard_of(message.conversation_key, services.store.info.shard_count)]
+            await services.intake.wait_room_in(home, message.conversation_key)
+
+    async def _keep_refused(
+        self, inbound: Inbound, message: BusMessage | None, error: BusError, facts: tuple[Fact, ...]
+    ) -> None:
+        """Store a message that nobody can be told is refused; one that breaks a rule (None) as far as it can be."""
+        services, name = self._services, self.adapter.name
+        kept = message or refused_message(
+            inbound, channel=name, prefix=self.adapter.prefix, now_us=services.clock.wall_us()
+        )
+        if error.code is Code.INVALID_TOPIC:
+            # A log of its own for every name that an adapter makes up would grow without bound.
+            kept = attrs.evolve(kept, topic=UNKNOWN_TOPIC)
+        outcome = await self._inbox.accept(
+            kept, dedupe_key=f"in:{name}:{kept.idempotency_key}", facts=facts, refusal=error
+        )
+        if isinstance(outcome, Stored) and error.code is not Code.QUEUE_FULL:
             self._log.warning(
                 "message.refused",
                 bus_error_code=str(error.code),
-                platform_message_id=inbound.platform_message_id,
+                message_id=f"in-{outcome.id}",
+                platform_message_id=kept.extensions.platform_message_id,
             )
-            return None
-        return outcome if isinstance(outcome, Stored) else None
 
     def fact(self, key: str) -> str | None:
         """See `Edge.fact`."""

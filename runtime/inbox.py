@@ -11,16 +11,14 @@ from ..actors.keys import shard_of
 from ..actors.message import BusMessage
 from ..storage.commands import Claim, Duplicate, Fact, NewInbox, Publish, Refused, Stored
 from ..storage.records import InboxRecord, InboxStatus
+from .channel import UNKNOWN_TOPIC
 from .shard_messages import Accepted
 from .topic_handler import is_in_turn
+from .transition import failure
 from .turn import QueuedRow
 
 if TYPE_CHECKING:
     from .services import Services
-
-
-UNKNOWN_TOPIC = "channel.unknown"
-"""What an adapter cannot express: stored and parked, visible and never lost."""
 
 
 class Inbox:
@@ -43,31 +41,46 @@ class Inbox:
         timeout_s: float | None = None,
         facts: tuple[Fact, ...] = (),
         takes_token: bool = True,
+        refusal: BusError | None = None,
     ) -> Stored | Duplicate:
         """Store a message and return after the commit.
 
         Args:
             message: A message that keeps every rule.
             dedupe_key: Names it once for its home.
-            timeout_s: Seconds to wait for a token; None waits as long as it takes, 0 not at all.
+            timeout_s: Seconds to wait for room in the store, and for a token; None waits as long as it takes, 0 not at
+                all.
             facts: Stored in the same commit.
-            takes_token: False for control records: one that waited for a token would hold up all behind it.
+            takes_token: False for control records: one that waited would hold up all behind it.
+            refusal: Why the message is not handled: it is stored as refused, whatever its topic, for people to see.
         Raises:
-            BusError: NO_SUBSCRIBER, INVALID_TOPIC; QUEUE_FULL, by `timeout_s` alone; BUS_CLOSED; STORE_FULL,
-                STORE_BUSY, STORE_IO: not stored, or (STORE_IO) not known.
+            BusError: NO_SUBSCRIBER, INVALID_TOPIC; QUEUE_FULL, by `timeout_s`, or its conversation is full;
+                BUS_CLOSED; STORE_FULL, STORE_BUSY, STORE_IO: not stored, or (STORE_IO) not known.
         """
         services, store = self._services, self._services.store
         if services.draining:
             raise BusError(Code.BUS_CLOSED, "the runtime is stopping")
         # Cancelled before the hand-over, nothing is stored: with a token free nothing below would wait until then.
         await trio.lowlevel.checkpoint_if_cancelled()
-        status = self._status(message)
+        status = InboxStatus.REFUSED if refusal is not None else self._status(message)
         home = shard_of(message.conversation_key, store.info.shard_count)
         shard = services.shards[home]
-        holds_token = takes_token and status is InboxStatus.QUEUED and not is_in_turn()
-        holds_token = holds_token and shard.inbox.lanes.may_hold_token(message.conversation_key)
-        if holds_token and not services.tokens.try_take():
-            await services.tokens.take(timeout_s)
+        intake, key = services.intake, message.conversation_key
+        # A turn that waited for the backlog to be worked off would be part of what holds it up.
+        is_outside = takes_token and not is_in_turn()
+        if is_outside and intake.check_full():
+            timeout_s = await intake.wait_room(timeout_s)
+        holds_token = takes_token and status is InboxStatus.QUEUED
+        if holds_token:
+            if not intake.has_room(shard.inbox.lanes, home, key):
+                raise intake.lane_is_full(key)
+            holds_token = is_outside and shard.inbox.lanes.may_hold_token(key)
+            if holds_token and not services.tokens.try_take():
+                await services.tokens.take(timeout_s)
+                if not intake.has_room(shard.inbox.lanes, home, key):
+                    # Filled by others meanwhile.
+                    services.tokens.give_back()
+                    raise intake.lane_is_full(key)
         at_us = services.clock.wall_us()
         record = InboxRecord(
             id=store.next_inbox_id(),
@@ -80,6 +93,7 @@ class Inbox:
             conversation_key=message.conversation_key,
             status=status,
             accepted_at_us=at_us,
+            errors=() if refusal is None else (failure(refusal.code, refusal.message, at_us, 0),),
         )
         row = QueuedRow(record, message, holds_token=holds_token)
         with_claim = status is InboxStatus.QUEUED and shard.inbox.offer(record, holds_token=holds_token)
@@ -90,6 +104,7 @@ class Inbox:
             claim=Claim(home, shard.epoch) if with_claim else None,
             facts=facts,
         )
+        intake.handed += 1
         try:
             store.submit(part, accept.settle)
         except Exception:
@@ -102,7 +117,11 @@ class Inbox:
             await trio.lowlevel.wait_task_rescheduled(_shielded)
         outcome = accept.outcome
         if isinstance(outcome, Stored | Duplicate):
-            services.count("accepted" if isinstance(outcome, Stored) else "duplicates")
+            if refusal is not None and isinstance(outcome, Stored):
+                services.count("refused")
+                services.count("refused_stored")
+            else:
+                services.count("accepted" if isinstance(outcome, Stored) else "duplicates")
             return outcome
         if isinstance(outcome, Refused):
             raise outcome.error

@@ -9,9 +9,10 @@ reads of `Backlog`, which see committed rows only.
 - A fresh row may go straight to its lane only if no older open row of the conversation can be on disk unseen
   (`knows_all`). At start and after an overflow a scan walks the conversations in key order; what it has not passed
   yet is left to it.
-- A lane in back-off holds its head and nothing else.
+- A lane in back-off holds no row: its head is read again when due.
 - Lanes whose rows are all on disk wait for their page in memory, up to a number; beyond it a scan finds them again.
 - An idle lane is kept warm in a bounded list until the next sweep but one; then it costs nothing.
+- What waits on disk is counted there only for a lane whose rows nobody has seen; else by what was left there.
 """
 
 from __future__ import annotations
@@ -39,14 +40,20 @@ class Lane(Generic[Row]):
         arriving: Accepts handed to the journal and not settled.
         paused: No page may be read: a row is stored as claimed that the lane has not taken.
         tokens: Tokens its rows hold, arriving ones included.
+        beyond: Open rows on disk beyond `last_seq`; None while nobody has counted them.
+        counted_seq: Rows up to here are in `beyond` already, whether the lane was told of them or not.
+        is_full: It was found full, and that was told.
         memo: What its owner remembers of the conversation while the lane is warm.
         is_heavy: That memo is too much to be kept while the lane is idle.
     """
 
     __slots__ = (
         "arriving",
+        "beyond",
         "busy",
+        "counted_seq",
         "due_us",
+        "is_full",
         "is_heavy",
         "key",
         "last_seq",
@@ -71,6 +78,9 @@ class Lane(Generic[Row]):
         self.last_seq = 0
         self.arriving = 0
         self.tokens = 0
+        self.beyond: int | None = 0
+        self.counted_seq = 0
+        self.is_full = False
         self.memo: object = None
         self.is_heavy = False
 
@@ -87,6 +97,11 @@ class Lane(Generic[Row]):
         return self.more and not (
             self.queue or self.busy or self.arriving or self.waiting or self.due_us is not None
         )
+
+    @property
+    def waiting_rows(self) -> int:
+        """Open rows that are not at work, those on their way included; `beyond` has to be known."""
+        return self.arriving - self.paused + len(self.queue) + (self.beyond or 0)
 
     @property
     def has_older(self) -> bool:
@@ -106,7 +121,7 @@ class Lanes(Generic[Row]):
         backlog: Reads of the store.
         window_rows: Rows without a token kept in memory at once, > 0.
         lane_tokens: Tokens the rows of one lane may hold, > 0.
-        page_rows: Rows of one lane read at once, > 0.
+        page_rows: Rows of one lane read at once, > 0; fewer under a small window, which no page overfills.
         warm_lanes: Idle lanes kept.
         hungry_lanes: Lanes kept that wait for a page.
     """
@@ -125,7 +140,7 @@ class Lanes(Generic[Row]):
         self._window = window_rows
         self._hungry_limit = hungry_lanes
         self._lane_tokens = lane_tokens
-        self._page = page_rows
+        self._page = max(1, min(page_rows, window_rows // 8))
         self._lanes: dict[str, Lane[Row]] = {}
         self._warm = WarmKeys(warm_lanes)
         # By key, in the order they are read.
@@ -176,6 +191,7 @@ class Lanes(Generic[Row]):
             lane = self._lanes[key] = Lane(key)
             if unseen:
                 lane.more = True
+                lane.beyond = None
                 self._want_page(lane)
         else:
             self._warm.discard(key)
@@ -193,9 +209,11 @@ class Lanes(Generic[Row]):
             return None
         lane = self.open(key)
         if row.seq <= lane.last_seq:
+            self.note(lane, row.seq)
             return None
         full = not paid and (self._held >= self._window or len(lane.queue) >= self._page)
         if lane.more or full or lane.due_us is not None:
+            self.note(lane, row.seq)
             self.leave_on_disk(lane)
             return None
         lane.queue.append(row)
@@ -203,6 +221,11 @@ class Lanes(Generic[Row]):
         if not paid:
             self._held += 1
         return lane
+
+    def note(self, lane: Lane[Row], seq: int) -> None:
+        """Count a row that the lane is told of and does not take: it is on disk, or a page has brought it."""
+        if lane.beyond is not None and seq > lane.counted_seq:
+            lane.beyond += 1
 
     def leave_on_disk(self, lane: Lane[Row]) -> None:
         """Open rows of the lane are on disk only: read them when the window has room."""
@@ -230,12 +253,13 @@ class Lanes(Generic[Row]):
         if lane.more:
             self._want_page(lane)
 
-    def miss(self, key: str) -> None:
-        """A row of this conversation is on disk, and nobody can be told which."""
+    def miss(self, key: str, seq: int) -> None:
+        """A row of this conversation is on disk, and its lane cannot take it."""
         lane = self._lanes.get(key)
         if lane is None:
             self.restart_scan()
         else:
+            self.note(lane, seq)
             self.leave_on_disk(self.open(key))
 
     def take(self, lane: Lane[Row]) -> Row:
@@ -255,30 +279,42 @@ class Lanes(Generic[Row]):
         if not row.holds_token:
             self._held -= 1
 
-    def back_off(self, lane: Lane[Row], head: Row, due_us: int) -> list[Row]:
-        """Let a lane hold its head alone until `due_us`. The head is out of the queue and released.
+    def back_off(self, lane: Lane[Row], head: Row, due_us: int, *, keeps_head: bool = False) -> list[Row]:
+        """Let a lane wait until `due_us`. The head is out of the queue and released.
 
+        Args:
+            keeps_head: It knows what is not on disk, so it stays in memory, outside the window.
         Returns:
-            The rows dropped from memory; they stay on disk, and their tokens are free.
+            The other rows dropped from memory; they stay on disk, and their tokens are free.
         """
         dropped = list(lane.queue)
         lane.queue.clear()
         for row in dropped:
             self.release(row)
-        lane.more = lane.more or bool(dropped) or lane.arriving > 0
-        lane.last_seq = head.seq
+        if lane.beyond is not None:
+            lane.beyond += len(dropped) + (not keeps_head)
+        lane.more = lane.more or bool(dropped) or lane.arriving > 0 or not keeps_head
+        lane.last_seq = head.seq if keeps_head else head.seq - 1
         lane.due_us = due_us
-        lane.queue.append(head)
+        if keeps_head:
+            lane.queue.append(head)
         return dropped
 
     def wake(self, lane: Lane[Row]) -> None:
-        """The back-off is over: the head counts again."""
+        """The back-off is over: the head is read, or if it was kept counts again."""
         lane.due_us = None
         lane.waited = True
-        if not lane.queue[0].holds_token:
+        if lane.queue and not lane.queue[0].holds_token:
             self._held += 1
         if lane.more:
             self._want_page(lane)
+
+    def pass_over(self, lane: Lane[Row], seq: int) -> None:
+        """The head that a lane in back-off waits for, on disk alone, is another's from here on: go on behind it."""
+        if lane.due_us is not None and not lane.queue and lane.last_seq == seq - 1:
+            lane.last_seq = seq
+            self.wake(lane)
+            lane.waited = False
 
     def settle(self, lane: Lane[Row]) -> None:
         """Keep an idle lane warm for a while, and one whose rows are on disk if there is room; else let it go."""
@@ -323,7 +359,7 @@ class Lanes(Generic[Row]):
                 lane = next(iter(self._hungry.values()))
                 if self._feed(lane):
                     fed.append(lane)
-            if scan and self._scanning:
+            if scan and self._scanning and self._has_room:
                 found = self._scan_step()
                 if found is not None:
                     fed.append(found)
@@ -331,7 +367,11 @@ class Lanes(Generic[Row]):
 
     def can_refill(self, *, scan: bool = True) -> bool:
         """Whether `refill` has something to read and room for it."""
-        return self._held < self._window and bool(self._hungry or (scan and self._scanning))
+        return self._has_room and bool(self._hungry or (scan and self._scanning))
+
+    @property
+    def _has_room(self) -> bool:
+        return self._held + self._page <= self._window
 
     def restart_scan(self) -> None:
         """Walk the conversations once more: something was left on disk without a lane."""
@@ -349,7 +389,9 @@ class Lanes(Generic[Row]):
         lane = self._lanes.get(key)
         if lane is None:
             lane = self.open(key)
-            lane.more = True
+            if not lane.more:
+                lane.more = True
+                lane.beyond = None
         elif key not in self._hungry:
             return None
         return lane if self._feed(lane) else None
@@ -368,6 +410,10 @@ class Lanes(Generic[Row]):
             lane.last_seq = row.seq
             if not row.holds_token:
                 self._held += 1
+        if lane.beyond is not None:
+            lane.beyond -= len(rows)
+        if not lane.more and not lane.arriving:
+            lane.beyond, lane.counted_seq = 0, lane.last_seq
         if not rows:
             self.settle(lane)
         return bool(rows)

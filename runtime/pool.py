@@ -38,12 +38,13 @@ J = TypeVar("J", bound=Job)
 
 
 class _Run:
-    """A job under way, and whether it was cancelled."""
+    """A job under way: since when, and whether it was cancelled."""
 
-    __slots__ = ("_scope", "is_cancelled")
+    __slots__ = ("_scope", "begun_s", "is_cancelled")
 
-    def __init__(self, scope: trio.CancelScope) -> None:
+    def __init__(self, scope: trio.CancelScope, begun_s: float) -> None:
         self._scope = scope
+        self.begun_s = begun_s
         self.is_cancelled = False
 
     def cancel(self) -> None:
@@ -129,6 +130,11 @@ class WorkerPool(Generic[J]):
     def running(self) -> list[J]:
         """Jobs that a worker has begun and not ended."""
         return list(self._running)
+
+    @property
+    def begun(self) -> list[tuple[J, float]]:
+        """The same, each with when it began, in seconds of `trio.current_time()`."""
+        return [(job, run.begun_s) for job, run in self._running.items()]
 
     @property
     def all_jobs(self) -> list[J]:
@@ -220,8 +226,9 @@ class WorkerPool(Generic[J]):
             await trio.lowlevel.checkpoint()
 
     def _begin(self, job: J, scope: trio.CancelScope) -> _Run:
-        job.due_s = due_s = trio.current_time() + job.timeout_s
-        run = self._running[job] = _Run(scope)
+        now_s = trio.current_time()
+        job.due_s = due_s = now_s + job.timeout_s
+        run = self._running[job] = _Run(scope, now_s)
         if due_s < self._next_due_s:
             self._next_due_s = self._alarm.deadline = due_s
         return run

@@ -19,7 +19,7 @@ from .adapter_start import is_mistake
 from .app import Runtime
 from .channel import Adapter
 from .collector import calm_collector
-from .defaults import GRACE_S, MAX_INFLIGHT, SHARD_COUNT
+from .defaults import GRACE_S, MAX_BACKLOG, MAX_INFLIGHT, MAX_LANE_BACKLOG, SHARD_COUNT
 from .logs import set_up_logs
 from .topology import Topology
 
@@ -42,6 +42,8 @@ def run(
     durability: Literal["full", "normal"] = "full",
     shard_count: int = SHARD_COUNT,
     max_inflight: int = MAX_INFLIGHT,
+    max_lane_backlog: int = MAX_LANE_BACKLOG,
+    max_backlog: int = MAX_BACKLOG,
     unhandled: Literal["refuse", "park"] = "refuse",
     grace_s: float = GRACE_S,
 ) -> None:
@@ -62,6 +64,8 @@ def run(
             durability=durability,
             shard_count=shard_count,
             max_inflight=max_inflight,
+            max_lane_backlog=max_lane_backlog,
+            max_backlog=max_backlog,
             unhandled=unhandled,
             grace_s=grace_s,
             signals=signals,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..storage.records import OutboundContent, OutboxRecord
+from ..storage.records import OutboundContent, OutboxRecord, OutboxState
 from .channel import Outbound, SendOutcome
 from .send_outcome import SendPolicy
 from .shard_messages import LookedUp, SendEnded
@@ -33,6 +33,11 @@ class PendingRow:
     def seq(self) -> int:
         """The row's place in its shard."""
         return self.record.seq
+
+    @property
+    def is_remembered(self) -> bool:
+        """Whether the row knows what is not on disk: the look-ups that were tried."""
+        return self.record.state is OutboxState.UNCERTAIN
 
 
 class Send:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from .activity import Activity
     from .delivery import DeliveryActor
+    from .intake import Intake
     from .relay import Relay
     from .shard import ShardActor
     from .topic_handler import TopicHandlerActor
@@ -37,6 +38,7 @@ class Services:
     clock: Clock
     topology: FrozenTopology
     tokens: Tokens
+    intake: Intake
     alarms: Alarms
     gate: Gate
     activity: Activity

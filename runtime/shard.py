@@ -58,6 +58,7 @@ class ShardActor(Actor[ShardMessage]):
         super().__init__(f"shard-{number}", capacity=_MAILBOX)
         self.number = number
         self.epoch = services.store.epochs[number]
+        self.intake = services.intake
         self.is_stopping = False
         self._services = services
         self._is_first_run = True
@@ -95,11 +96,11 @@ class ShardActor(Actor[ShardMessage]):
         if len(self.mailbox) < _MAILBOX // 2:
             self.tell(message)
             return
-        key = message.row.record.conversation_key
+        key, seq = message.row.record.conversation_key, message.row.record.seq
         if isinstance(message, MessageArrived):
-            self.inbox.lanes.miss(key)
+            self.inbox.lanes.miss(key, seq)
         else:
-            self.outbox.lanes.miss(key)
+            self.outbox.lanes.miss(key, seq)
         self.flush_soon()
 
     def tell_accepted(self, message: Accepted) -> None:
@@ -249,7 +250,8 @@ class ShardActor(Actor[ShardMessage]):
             self.inbox.accepted(message)
         elif isinstance(message.outcome, Stored):
             # Offered to the run that crashed, which took its token along: the row is on disk, like all of that run.
-            self.inbox.lanes.miss(message.row.record.conversation_key)
+            record = message.row.record
+            self.inbox.lanes.miss(record.conversation_key, record.seq)
 
     def _handle_turn_ended(self, message: TurnEnded) -> None:
         if message.turn.epoch == self.epoch:

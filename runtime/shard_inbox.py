@@ -89,12 +89,15 @@ class ShardInbox:
     def _hand_back(self, lane: InboxLane, row: QueuedRow) -> None:
         """Another home stored rows of the conversation before this one: they go first, so the claim goes back."""
         self.lanes.yield_place(lane)
+        self.lanes.note(lane, row.seq)
+        lane.arriving += 1  # it waits again, while the lane is still paused for it
         self._give_back(self._services.topics[row.record.topic].pool)
         self._free_token(lane, row)
-        now_us = self._services.clock.wall_us()
-        move = inbox_move(row.record, Release(), now_us=now_us, claim=row.record.claim)
+        record, now_us = row.record, self._services.clock.wall_us()
+        move = inbox_move(record, Release(), now_us=now_us, claim=record.claim)
 
         def then(_: Committed) -> None:
+            lane.arriving -= 1
             lane.busy = False
             self.lanes.resume(lane)
             self._look(lane)
@@ -106,6 +109,7 @@ class ShardInbox:
         lane = self.lanes.open(row.record.conversation_key)
         lane.arriving -= 1
         self._free_token(lane, row)
+        self.lanes.note(lane, row.seq)
         self.lanes.leave_on_disk(lane)
         self.lanes.settle(lane)
 
@@ -323,8 +327,7 @@ class ShardInbox:
         if not lane.is_ready or services.draining:
             self.lanes.settle(lane)
             return
-        row = lane.queue[0]
-        record = row.record
+        row, record = lane.queue[0], lane.queue[0].record
         if services.topology.handler_of(record.topic, record.channel) is None:
             self._park(lane)
             return
@@ -352,8 +355,7 @@ class ShardInbox:
     def _line_up(self, lane: InboxLane, pool: TurnPool) -> None:
         """Put the head among the rows to claim with the next flush. A slot is reserved."""
         gate = self._services.gate
-        row = lane.queue[0]
-        if not gate.enter(row.record.id):
+        if not gate.enter(lane.queue[0].record.id):
             self._give_back(pool)
             lane.waiting = True
             self._blocked.append(lane)
@@ -366,8 +368,7 @@ class ShardInbox:
         """Put a row aside whose handler has vanished, so that its conversation goes on."""
         row = self.lanes.take(lane)
         lane.busy = True
-        now_us = self._services.clock.wall_us()
-        move = inbox_move(row.record, Park(), now_us=now_us, claim=None)
+        move = inbox_move(row.record, Park(), now_us=self._services.clock.wall_us(), claim=None)
         self._services.log.warning("message.parked", message_id=row.message.id, topic=row.record.topic)
 
         def then(_: Committed) -> None:

@@ -52,8 +52,9 @@ class Accepted:
         self.outcome = outcome
         row = self.row
         try:
-            # A parked row enters no lane.
-            if row.record.status is not InboxStatus.PARKED:
+            self._shard.intake.handed -= 1
+            # A parked or refused row enters no lane.
+            if row.record.status is InboxStatus.QUEUED:
                 if isinstance(outcome, Stored):
                     epoch = self.instance if outcome.claimed else None
                     row.record = accepted(row.record, seq=outcome.seq, offset=outcome.offset, epoch=epoch)

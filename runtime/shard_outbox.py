@@ -170,6 +170,8 @@ class ShardOutbox:
                 self.lanes.wake(lane)
             self.lanes.release(self.lanes.take(lane))
             self.look(lane)
+        elif lane is not None:
+            self.lanes.pass_over(lane, record.seq)
 
     # --- outcomes --------------------------------------------------------------------------------------------
 
@@ -358,6 +360,6 @@ class ShardOutbox:
 
     def back_off(self, lane: OutboxLane, row: PendingRow, wait_us: int) -> None:
         due_us = self._services.clock.wall_us() + wait_us
-        self.lanes.back_off(lane, row, due_us)
+        self.lanes.back_off(lane, row, due_us, keeps_head=row.is_remembered)
         due = SendDue(self._shard.epoch, lane, due_us)
         self._services.alarms.after(wait_us / 1e6, partial(self._shard.tell, due))

@@ -60,7 +60,7 @@ class Journal:
         backend: Stores batches; used by the drive alone.
         reader: On the trio thread.
         files: Closed at the end.
-        caps, info, epochs, ids: As opened.
+        caps, info, epochs, ids, open_messages: As opened.
         clock: Gives the time of closing.
         mode: "thread", or "inline" on the trio thread.
         passes: See `ThreadDrive`.
@@ -77,6 +77,7 @@ class Journal:
         info: StoreInfo,
         epochs: Sequence[int],
         ids: NextIds,
+        open_messages: int,
         clock: Clock,
         mode: Mode,
         passes: int = DEFAULT_PASSES,
@@ -90,6 +91,7 @@ class Journal:
         self._inbox_id = ids.inbox
         self._outbox_id = ids.outbox
         self._event_id = ids.event
+        self._open_messages = open_messages
         self._clock = clock
         self._mode: Mode = mode
         self._failpoints = failpoints
@@ -121,6 +123,11 @@ class Journal:
     def epochs(self) -> Sequence[int]:
         """See `Store`."""
         return self._epochs
+
+    @property
+    def open_messages(self) -> int:
+        """See `Store`."""
+        return self._open_messages
 
     def next_inbox_id(self) -> int:
         """See `Store`."""
@@ -225,6 +232,8 @@ class Journal:
             Exception: the first that a callback raised, after all were told.
             FailPointError: `before_wake`; nobody was told.
         """
+        if delivery.open_messages is not None:
+            self._open_messages = delivery.open_messages
         if delivery.kinds is not None:
             try:
                 self._failpoints.hit("before_wake", delivery.kinds)

@@ -76,6 +76,7 @@ def open_memory(
         info=info,
         epochs=numbers.epochs,
         ids=NextIds(numbers.next_inbox_id, numbers.next_outbox_id, numbers.next_event_id),
+        open_messages=numbers.open_messages,
         clock=clock,
         mode="inline",
         failpoints=failpoints,

@@ -81,6 +81,13 @@ class Reader(Protocol):
         """Open rows of one conversation with a seq greater than `after_seq`, in order."""
         ...
 
+    def count_inbox_lane(self, shard: int, key: str, after_seq: int) -> tuple[int, int]:
+        """How many open rows of one conversation have a seq greater than `after_seq`, and the highest one.
+
+        Without any, the second number is `after_seq`.
+        """
+        ...
+
     def next_outbox_key(self, shard: int, after: str) -> str | None:
         """The first conversation key greater than `after` that has an open outbox row (not sent, not dead)."""
         ...
@@ -197,6 +204,11 @@ class Store(Protocol):
     @property
     def epochs(self) -> Sequence[int]:
         """The lease epoch of each shard, as taken when the store was opened."""
+        ...
+
+    @property
+    def open_messages(self) -> int:
+        """How many inbox rows are open (queued, running, failed), all that was settled counted in."""
         ...
 
     def next_inbox_id(self) -> int:

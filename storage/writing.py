@@ -39,6 +39,11 @@ class OpenError(Exception):
 class Applies(Protocol):
     """What stores batches."""
 
+    @property
+    def open_messages(self) -> int:
+        """How many inbox rows on disk are open."""
+        ...
+
     def apply(self, parts: Sequence[Part]) -> list[Outcome]:
         """Store a batch, whole and in order.
 
@@ -55,10 +60,14 @@ class Applies(Protocol):
 
 @value
 class Delivery:
-    """Outcomes to tell, in order; `kinds` only while fail points are armed."""
+    """Outcomes to tell, in order; `kinds` only while fail points are armed.
+
+    `open_messages` is how many inbox rows were open after the batch; None where nothing of it was stored.
+    """
 
     settled: list[tuple[Settle, Outcome]]
     kinds: frozenset[str] | None
+    open_messages: int | None = None
 
 
 @attrs.define
@@ -107,7 +116,8 @@ class BatchWriter:
         self.held = []
         self.wait_s = 0.0
         kinds = labels_of(part for part, _ in batch) if self._labelled else None
-        return Delivery([(entry[1], outcome) for entry, outcome in zip(batch, outcomes, strict=True)], kinds)
+        settled = [(entry[1], outcome) for entry, outcome in zip(batch, outcomes, strict=True)]
+        return Delivery(settled, kinds, self._backend.open_messages)
 
     def refuse(self, error: BusError | None = None) -> Delivery:
         """Give up what is kept, with `error` or with what kept it."""

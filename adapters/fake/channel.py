@@ -37,6 +37,11 @@ class FakeChannel:
     _said: int = attrs.field(default=0, init=False)
 
     @property
+    def edge(self) -> Edge | None:
+        """What it reads into, while it is open."""
+        return self._edge
+
+    @property
     def prefix(self) -> str:
         """Of its conversation keys."""
         return PREFIXES.get(self.name, self.name)

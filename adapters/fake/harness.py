@@ -17,7 +17,7 @@ from ...actors.clock import Clock, FakeClock
 from ...actors.errors import BusError, Code
 from ...actors.keys import split_key
 from ...runtime.app import Runtime
-from ...runtime.defaults import MAX_INFLIGHT
+from ...runtime.defaults import MAX_BACKLOG, MAX_INFLIGHT, MAX_LANE_BACKLOG
 from ...runtime.operators import Decision
 from ...runtime.retry import RetryPolicy
 from ...runtime.topology import Topology
@@ -87,7 +87,7 @@ class Harness:
         channels: Names of the channels to pose as, or `FakeChannel`s.
         store: Where rows live: in memory, or in a file that `crash` leaves as a killed process would.
         seed: Of the jitter.
-        max_inflight, send_retry: As for `Runtime.open`.
+        max_inflight, max_lane_backlog, max_backlog, send_retry: As for `Runtime.open`.
         start_us: What the wall clock says at the start, microseconds since 1970 UTC.
     Raises:
         BusError: INVALID_MESSAGE, trio's clock is the real one: use pytest-trio's `autojump_clock`, or
@@ -117,6 +117,8 @@ class Harness:
         seed: int = 0,
         max_inflight: int = MAX_INFLIGHT,
         send_retry: RetryPolicy | None = None,
+        max_lane_backlog: int = MAX_LANE_BACKLOG,
+        max_backlog: int = MAX_BACKLOG,
         start_us: int = 1_767_225_600_000_000,
     ) -> None:
         self._topology = topology
@@ -130,6 +132,8 @@ class Harness:
         self._seed = seed
         self._max_inflight = max_inflight
         self._send_retry = send_retry
+        self._max_lane_backlog = max_lane_backlog
+        self._max_backlog = max_backlog
         self._start_us = start_us
         self._stack = AsyncExitStack()
         self._folder: TemporaryDirectory[str] | None = None
@@ -247,5 +251,7 @@ class Harness:
                 seed=self._seed,
                 max_inflight=self._max_inflight,
                 send_retry=self._send_retry,
+                max_lane_backlog=self._max_lane_backlog,
+                max_backlog=self._max_backlog,
             )
         )

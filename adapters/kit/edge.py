@@ -129,6 +129,8 @@ class FakeEdge:
             self.refusals.append(error)
             if error.code not in CONTENT_CODES or not self._linear:
                 raise
+            # It is stored, as refused.
+            self.facts.update(facts)
             return None
         # Also beside a duplicate, as a store does.
         self.facts.update(facts)

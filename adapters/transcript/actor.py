@@ -43,7 +43,7 @@ class Transcript:
     name = "transcript"
     prefix = PREFIX
     # No text is split: a sink line takes any text a message can hold.
-    caps = ChannelCaps(max_text=1 << 21, reconciles=True, linear=True, concurrency=256)
+    caps = ChannelCaps(max_text=1 << 21, reconciles=True, linear=True, waits=True, concurrency=256)
 
     def __init__(
         self, log: Path, sink: Sink, *, as_is: bool = False, progress: Callable[[Tally], None] = _ignore

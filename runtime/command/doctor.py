@@ -28,6 +28,7 @@ from .checks import (
     check_place,
     check_versions,
 )
+from .live import check_live, read_live
 from .options import json_option, store_option
 from .output import echo_lines, show_json
 from .paths import check_store
@@ -90,6 +91,7 @@ def _examine_rows(look: Look) -> Iterator[Finding]:
     now = now_us()
     found = overview(look)
     yield from check_owner(found.owner, owner_line(found, now))
+    yield from check_live(read_live(found, now))
     yield from check_clock(look, now)
     yield from check_decisions(found.outbox[OutboxState.UNCERTAIN], sum(one.count for one in found.dead))
 

@@ -12,7 +12,7 @@ import structlog
 
 from ...actors.errors import BusError
 from ..channel import Adapter
-from ..defaults import GRACE_S, MAX_INFLIGHT
+from ..defaults import GRACE_S, MAX_BACKLOG, MAX_INFLIGHT, MAX_LANE_BACKLOG
 from ..logs import set_up_logs
 from ..plugins import load_adapter, settings_of
 from ..run import run
@@ -51,6 +51,20 @@ _LEVELS = ("debug", "info", "warning", "error")
     help="Messages from the channels under way at once.",
 )
 @click.option(
+    "--max-lane-backlog",
+    type=click.IntRange(1),
+    default=MAX_LANE_BACKLOG,
+    show_default=True,
+    help="Messages waiting in one conversation before its next one is refused.",
+)
+@click.option(
+    "--max-backlog",
+    type=click.IntRange(1),
+    default=MAX_BACKLOG,
+    show_default=True,
+    help="Open messages before the channels stop reading.",
+)
+@click.option(
     "--grace-s",
     type=Seconds(0, 86_400),
     default=GRACE_S,
@@ -72,6 +86,8 @@ def command(
     names: tuple[str, ...],
     durability: Literal["full", "normal"],
     max_inflight: int,
+    max_lane_backlog: int,
+    max_backlog: int,
     grace_s: float,
     log_level: str,
     json_logs: bool,
@@ -102,6 +118,8 @@ def command(
         adapters=adapters,
         durability=durability,
         max_inflight=max_inflight,
+        max_lane_backlog=max_lane_backlog,
+        max_backlog=max_backlog,
         grace_s=grace_s,
     )
 

@@ -5,40 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
 
 import attrs
 import click
 
-from ...actors.codec import unpack_plain
 from ...actors.plain import Plain
 from ...storage.records import OutboxState
 from ...storage.sqlite.overview import DeadCount, Overview, Waiting, overview
-from ..defaults import STALE_S
 from .arguments import now_us
+from .live import Live, read_live, show_turns
 from .looking import looking
 from .options import json_option, store_option
 from .output import age, echo_lines, record_of, show_fields, show_json, show_table, when
 from .safe_text import safe_text
-
-STALE_AFTER_US: Final = round(STALE_S * 1_000_000)
-"""What an owner says of itself is stale from then on; it says it every 5 s."""
-MAX_LIVE_BYTES: Final = 64 * 1024
-
-
-@attrs.frozen(kw_only=True)
-class Live:
-    """What the owner last said of itself.
-
-    Attributes:
-        age_s: How old that is.
-        is_stale: It is too old to be believed, or nobody owns the store.
-        said: All of it, by name.
-    """
-
-    age_s: float | None
-    is_stale: bool
-    said: Mapping[str, Plain]
 
 
 @click.command("status")
@@ -57,19 +36,6 @@ def command(store: Path, as_json: bool) -> None:
         show_json([status_record(store, found, live, now)])
         return
     _show(store, found, live, now)
-
-
-def read_live(found: Overview, now: int) -> Live | None:
-    """What the owner said of itself; None if no owner ever did."""
-    if found.live is None:
-        return None
-    said = unpack_plain(found.live, limit_bytes=MAX_LIVE_BYTES)
-    if not isinstance(said, Mapping):
-        return None
-    at_us = said.get("at_us")
-    us = now - at_us if isinstance(at_us, int) else None
-    is_stale = us is None or us > STALE_AFTER_US or found.owner.held == "no"
-    return Live(age_s=None if us is None else us / 1_000_000, is_stale=is_stale, said=said)
 
 
 def status_record(store: Path, found: Overview, live: Live | None, now: int) -> dict[str, object]:
@@ -147,7 +113,11 @@ def _show(store: Path, found: Overview, live: Live | None, now: int) -> None:
 def _show_live(live: Live) -> None:
     said_ago = "at an unknown time" if live.age_s is None else f"{live.age_s:.0f} s ago"
     echo_lines(f"\nthe owner says, {said_ago}{' (stale)' if live.is_stale else ''}")
-    show_fields([(f"  {name}", _short(name, value)) for name, value in live.said.items() if name != "at_us"])
+    apart = {"at_us", "oldest_turns"}
+    show_fields(
+        [(f"  {name}", _short(name, value)) for name, value in live.said.items() if name not in apart]
+    )
+    show_turns(live)
 
 
 def _short(name: str, value: Plain) -> Plain:
@@ -209,4 +179,4 @@ def _kind(one: DeadCount) -> str:
     return "messages" if one.kind == "in" else "sends"
 
 
-__all__ = ["STALE_AFTER_US", "Live", "command", "owner_line", "read_live", "status_record"]
+__all__ = ["command", "owner_line", "status_record"]

@@ -9,7 +9,7 @@ import attrs
 
 from ...adapters.transcript import Tally
 from ...storage.records import InboxStatus, OutboxState
-from ..app import Status
+from ..status import Status
 
 
 @attrs.frozen(kw_only=True)
@@ -97,7 +97,9 @@ def summarize(
     return Summary(
         **ended,
         duplicates=duplicates,
-        refused=after.inbox.get(InboxStatus.REFUSED, 0) + tally.known_bad + refused,
+        refused=after.inbox.get(InboxStatus.REFUSED, 0)
+        + tally.known_bad
+        + (refused - after.run.get("refused_stored", 0)),
         order_violations=violations[1],
         messages_per_s=round(handled / seconds, 1) if seconds > 0 else 0.0,
         run_accepted=ended["accepted"] - begun["accepted"],

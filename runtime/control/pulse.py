@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 from collections.abc import Callable, Sequence
@@ -15,8 +16,9 @@ from ...actors.errors import BusError, Code
 from ...actors.plain import Plain
 from ...actors.supervisor import ChildStatistics
 from ...storage.commands import Commit, Fact
-from ..channel_status import ChannelStatus, status_of
+from ..channel_status import ChannelStatus, channel_status
 from ..defaults import PULSE_S
+from ..running import RunningTurn, running_turns
 
 if TYPE_CHECKING:
     from ..services import Services
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 NAMESPACE = "core"
 KEY = "instance_status"
 _FACT_BYTES = 64 * 1024
-_MAX_TURNS = 50
+_MAX_KEY_CHARACTERS = 200
 _WATCHED = ("accepted", "handled", "sent")
 """Counters whose last change is told: a bot that stands still shows by it."""
 
@@ -67,30 +69,22 @@ class PulseActor:
 
     def _status(self, now_us: int) -> dict[str, Plain]:
         services = self._services
-        now_s = trio.current_time()
-        turns: list[Plain] = []
-        for actor in services.topics.values():
-            for turn in actor.pool.running:
-                begun_s = turn.due_s - turn.timeout_s
-                turns.append(
-                    {
-                        "id": f"in-{turn.row.record.id}",
-                        "key": turn.lane.key,
-                        "topic": turn.row.record.topic,
-                        "age_s": round(now_s - begun_s, 3),
-                    }
-                )
-        turns.sort(key=_age, reverse=True)
+        turns, intake = running_turns(services), services.intake.status()
         return {
             "at_us": now_us,
             "instance": services.store.info.instance,
             "pid": os.getpid(),
             "host": socket.gethostname(),
-            "running_turns": len(turns),
-            "oldest_turns": turns[:_MAX_TURNS],
+            "intake": "paused" if intake.is_paused else "open",
+            "backlog": intake.backlog,
+            "max_backlog": intake.max_backlog,
+            "running_turns": turns.count,
+            "overdue_turns": turns.overdue,
+            "oldest_turns": [_told_turn(turn) for turn in turns.oldest],
             "running_sends": sum(len(one.pool.running) for one in services.deliveries.values()),
             "channels": {
-                name: _told_channel(status_of(delivery)) for name, delivery in services.deliveries.items()
+                name: _told_channel(channel_status(delivery))
+                for name, delivery in services.deliveries.items()
             },
             "lanes": services.lanes,
             "tokens_free": services.tokens.free,
@@ -110,9 +104,17 @@ class PulseActor:
         return {f"last_{name}_at_us": at_us for name, (_, at_us) in self._seen.items()}
 
 
-def _age(turn: Plain) -> float:
-    age = turn["age_s"] if isinstance(turn, dict) else 0.0
-    return age if isinstance(age, float) else 0.0
+def _told_turn(turn: RunningTurn) -> Plain:
+    return {
+        "id": f"in-{turn.inbox_id}",
+        "key": turn.conversation_key[:_MAX_KEY_CHARACTERS],
+        "topic": turn.topic,
+        "channel": turn.channel,
+        "age_s": round(turn.age_s, 3),
+        # A handler may have no limit, and the note holds finite numbers alone.
+        "limit_s": turn.limit_s if math.isfinite(turn.limit_s) else None,
+        "overdue": turn.overdue,
+    }
 
 
 def _told_channel(status: ChannelStatus) -> dict[str, Plain]:

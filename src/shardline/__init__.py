@@ -11,12 +11,13 @@ from .actors.event import Event
 from .actors.extensions import Extensions
 from .actors.keys import conversation_key, shard_of
 from .actors.message import BusMessage, Direction
-from .runtime.app import Runtime, Status
+from .runtime.app import Runtime
 from .runtime.context import Context
 from .runtime.effects import SendRef
 from .runtime.receipt import Receipt
 from .runtime.retry import RetryPolicy
 from .runtime.run import ExitCode, run
+from .runtime.status import Status
 from .runtime.topology import Topology
 
 __version__ = "0.1.0"

@@ -21,6 +21,7 @@ from .rows import (
     finish_row,
     finish_send,
     kill_row,
+    requeue_row,
 )
 
 
@@ -85,6 +86,42 @@ class StoreReadsKit(StoreContract):
             )
             assert reader.list_inbox(status=None, key=None, offset=2, limit=2) == everything[2:4]
             assert reader.count_retried() == (1, 0)
+
+    async def check_rows_of_a_lane_are_counted(self, home: Path) -> None:
+        async with running(self.open(home)) as hand:
+            reader, shard = hand.store.reader, hand.shard("tg:1")
+            assert reader.count_inbox_lane(shard, "tg:1", 7) == (0, 7)
+            records = [await hand.accept("tg:1", number, claim=True) for number in range(5)]
+            await hand.accept("tg:2", 1)
+            await hand.move(fail_row(records[1]))
+            await hand.move(finish_row(records[2]))
+            last = records[4].seq
+
+            assert reader.count_inbox_lane(shard, "tg:1", 0) == (4, last)
+            assert reader.count_inbox_lane(shard, "tg:1", records[1].seq) == (2, last)
+            assert reader.count_inbox_lane(shard, "tg:1", last) == (0, last)
+
+    async def check_open_messages_are_counted(self, home: Path) -> None:
+        """Over repeats, refusals, every end, and an opening."""
+        async with running(self.open(home)) as hand:
+            assert hand.store.open_messages == 0
+            done, dead, failed = [await hand.accept("tg:1", number, claim=True) for number in range(3)]
+            repeat = hand.publish(hand.new_inbox("tg:2", 1))
+            for _ in range(2):
+                await hand.store.publish(repeat)
+            for number, status in enumerate((InboxStatus.PARKED, InboxStatus.REFUSED)):
+                await hand.store.publish(hand.publish(hand.new_inbox("tg:3", number, status=status)))
+            assert hand.store.open_messages == 4
+            await hand.move(finish_row(done))
+            await hand.move(kill_row(dead))
+            await hand.move(fail_row(failed))
+            assert hand.store.open_messages == 2
+            await hand.move(claim_row(hand.inbox(failed.id)))
+            assert hand.store.open_messages == 2
+            await hand.move(requeue_row(hand.inbox(dead.id)))
+            assert hand.store.open_messages == 3
+        async with running(self.open(home)) as hand:
+            assert hand.store.open_messages == 3
 
     async def check_crashed_rows_are_found(self, home: Path) -> None:
         async with running(self.open(home)) as hand:

@@ -86,6 +86,11 @@ class Backend:
         """Where the counters stand on disk; not to be changed."""
         return self._numbers
 
+    @property
+    def open_messages(self) -> int:
+        """See `Applies`."""
+        return self._numbers.open_messages
+
     def apply(self, parts: Sequence[Part]) -> list[Outcome]:
         """See `Applies`: STORE_IO after three failures in a row."""
         failures = 0

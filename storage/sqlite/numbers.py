@@ -26,6 +26,7 @@ class Numbers:
         change_seq: Row changes of inbox and outbox so far.
         next_inbox_id, next_outbox_id, next_event_id: Above every id stored so far.
         retried_turns, retried_sends: Transitions to failed so far.
+        open_messages: Inbox rows that are queued, running or failed; counted at opening, stored nowhere.
         epochs, seqs, hseqs, heads: By shard: lease epoch, last seq, last history row and its hash.
         offsets: Next offset of each partition of a conversation topic that was met.
         events: (next offset, last time) of each partition of an event topic that was met.
@@ -40,6 +41,7 @@ class Numbers:
     next_event_id: int
     retried_turns: int
     retried_sends: int
+    open_messages: int
     epochs: list[int]
     seqs: list[int]
     hseqs: list[int]
@@ -60,6 +62,7 @@ class Numbers:
             next_event_id=self.next_event_id,
             retried_turns=self.retried_turns,
             retried_sends=self.retried_sends,
+            open_messages=self.open_messages,
             epochs=self.epochs.copy(),
             seqs=self.seqs.copy(),
             hseqs=self.hseqs.copy(),
@@ -111,6 +114,7 @@ def read_numbers(database: apsw.Connection) -> Numbers:
     (store,) = cast(
         "list[tuple[int, int, int, int, int, int, int]]", database.execute(sql.READ_STORE).fetchall()
     )
+    ((open_messages,),) = cast("list[tuple[int]]", database.execute(sql.COUNT_OPEN_INBOX).fetchall())
     shards = cast("list[tuple[int, int, int, bytes]]", database.execute(sql.READ_SHARDS).fetchall())
     return Numbers(
         commit_seq=store[0],
@@ -120,6 +124,7 @@ def read_numbers(database: apsw.Connection) -> Numbers:
         next_event_id=store[4],
         retried_turns=store[5],
         retried_sends=store[6],
+        open_messages=open_messages,
         epochs=[shard[0] for shard in shards],
         seqs=[shard[1] for shard in shards],
         hseqs=[shard[2] for shard in shards],

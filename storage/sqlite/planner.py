@@ -55,6 +55,10 @@ _ACCEPT_WORDS: Final = {
 }
 
 
+# Most are running before or after: a tuple is searched by identity.
+_OPEN: Final = (InboxStatus.RUNNING, InboxStatus.QUEUED, InboxStatus.FAILED)
+
+
 class Planner:
     """Plans parts one after the other; after `finish`, `plan` and `numbers` hold what they add up to.
 
@@ -199,6 +203,7 @@ class Planner:
             else:
                 status, claim = InboxStatus.QUEUED, 0
         claimed = status is InboxStatus.RUNNING
+        numbers.open_messages += status in _OPEN
         self.plan.inbox.append(
             inbox_row(
                 record,
@@ -334,6 +339,7 @@ class Planner:
             self.plan.inbox_tails.append(inbox_move(before, after, change, seq))
         else:
             self.plan.inbox_moves.append(inbox_move(before, after, change, None))
+        numbers.open_messages += (after.status in _OPEN) - (before.status in _OPEN)
         if move.event == "fail":
             numbers.retried_turns += 1
         self._transitions.append(

@@ -46,6 +46,10 @@ _INBOX_LANE: Final = (
     f"{_INBOX} INDEXED BY inbox_open"
     f" WHERE shard = ? AND conversation_key = ? AND seq > ? AND {OPEN_INBOX} ORDER BY seq LIMIT ?"
 )
+_COUNT_INBOX_LANE: Final = (
+    "SELECT count(*), max(seq) FROM inbox INDEXED BY inbox_open"
+    f" WHERE shard = ? AND conversation_key = ? AND seq > ? AND {OPEN_INBOX}"
+)
 _NEXT_OUTBOX_KEY: Final = (
     "SELECT conversation_key FROM outbox INDEXED BY outbox_open"
     f" WHERE shard = ? AND conversation_key > ? AND {OPEN_OUTBOX} ORDER BY conversation_key LIMIT 1"
@@ -122,6 +126,11 @@ class SqliteReader:
     def inbox_lane(self, shard: int, key: str, after_seq: int, limit: int) -> list[StoredInbox]:
         """See `Reader`."""
         return [read_inbox(row) for row in self._query(_INBOX_LANE, (shard, key, after_seq, limit))]
+
+    def count_inbox_lane(self, shard: int, key: str, after_seq: int) -> tuple[int, int]:
+        """See `Reader`."""
+        ((count, last),) = self._query(_COUNT_INBOX_LANE, (shard, key, after_seq))
+        return cast("int", count), after_seq if last is None else cast("int", last)
 
     def next_outbox_key(self, shard: int, after: str) -> str | None:
         """See `Reader`."""

@@ -113,6 +113,9 @@ FIND_OUTBOX: Final = (
 HAS_INBOX: Final = "SELECT 1 FROM inbox WHERE id = ?"
 LAST_INBOX_OFFSET: Final = "SELECT max(off) FROM inbox WHERE topic = ? AND part = ?"
 LAST_EVENT: Final = "SELECT off, ts FROM event WHERE topic = ? AND part = ? ORDER BY off DESC LIMIT 1"
+COUNT_OPEN_INBOX: Final = (
+    "SELECT count(*) FROM inbox INDEXED BY inbox_open WHERE status IN ('queued', 'running', 'failed')"
+)
 READ_STORE: Final = (
     "SELECT commit_seq, change_seq, next_inbox_id, next_outbox_id, next_event_id, retried_turns, retried_sends"
     " FROM store_commit"

@@ -129,6 +129,7 @@ def open_sqlite(
         info=opened.info,
         epochs=numbers.epochs,
         ids=NextIds(numbers.next_inbox_id, numbers.next_outbox_id, numbers.next_event_id),
+        open_messages=numbers.open_messages,
         clock=clock,
         mode=mode,
         passes=passes if durability == "full" else 0,

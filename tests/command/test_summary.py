@@ -1,6 +1,7 @@
 from shardline import Status
 from shardline.adapters.transcript import Tally
 from shardline.runtime.command.summary import Summary, summarize
+from shardline.runtime.intake import IntakeStatus
 from shardline.storage.records import InboxStatus, OutboxState
 
 
@@ -22,6 +23,11 @@ def status(
         actors=(),
         lanes=0,
         running_sends=0,
+        overdue_turns=0,
+        oldest_turns=(),
+        intake=IntakeStatus(
+            is_paused=False, backlog=0, resume_at=900, max_backlog=1_000, max_lane_backlog=100
+        ),
     )
 
 

@@ -71,6 +71,10 @@ class WallStore:
     def epochs(self) -> Sequence[int]:
         return self.store.epochs
 
+    @property
+    def open_messages(self) -> int:
+        return self.store.open_messages
+
     def next_inbox_id(self) -> int:
         return self.store.next_inbox_id()
 

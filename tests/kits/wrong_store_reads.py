@@ -44,6 +44,19 @@ class FindsNoClaims(WallStore):
         return []
 
 
+@READS.caught_by("rows_of_a_lane_are_counted")
+class CountsTheWholeLane(WallStore):
+    def read_count_inbox_lane(self, shard: int, key: str, after_seq: int) -> tuple[int, int]:
+        return self.real.count_inbox_lane(shard, key, 0)
+
+
+@READS.caught_by("open_messages_are_counted")
+class CountsThisOpeningAlone(WallStore):
+    @property
+    def open_messages(self) -> int:
+        return self.store.open_messages if self.store.info.instance == 1 else 0
+
+
 @READS.caught_by("crashed_rows_are_found")
 class FindsRunningOnesToo(WallStore):
     def read_crashed(self) -> list[InboxRecord]:

@@ -112,7 +112,7 @@ def test_a_full_window_leaves_the_rest_on_disk_and_comes_back_for_it() -> None:
     assert _seqs(lanes.find("b")) == [2]
 
 
-def test_back_off_holds_the_head_alone_and_reads_the_others_again() -> None:
+def test_back_off_holds_no_row_and_reads_all_of_them_again() -> None:
     disk = Disk(a=[1, 2, 3])
     lanes = _scanned(disk, page_rows=8)
     a = lanes.find("a")
@@ -122,10 +122,12 @@ def test_back_off_holds_the_head_alone_and_reads_the_others_again() -> None:
     dropped = lanes.back_off(a, head, 500)
 
     assert [row.seq for row in dropped] == [2, 3]
-    assert _seqs(a) == [1]
+    assert _seqs(a) == []
     assert not a.is_ready
     assert lanes.held_rows == 0
+    assert lanes.refill() == []
     lanes.wake(a)
+    assert lanes.refill() == [a]
     handled: list[int] = []
     while a.queue:
         handled.append(_work_off(lanes, a))
@@ -148,10 +150,13 @@ def test_a_warm_lane_that_gets_a_row_unannounced_is_not_evicted() -> None:
 def test_a_lane_fed_by_the_scan_is_not_read_again_after_its_eviction() -> None:
     """Two objects for one conversation would run two of its messages at once."""
     disk = Disk()
-    lanes = _lanes(disk, window_rows=1)
+    lanes = _lanes(disk, window_rows=16)
     lanes.refill()
     b = lanes.open("b")
     b.arriving = 1
+    for _ in range(14):
+        # Room for one page.
+        lanes.begin(b, Row("b", 0))
     disk.seqs["a"] = [1]
     lanes.restart_scan()
     lanes.restart_scan()
@@ -187,7 +192,7 @@ def test_no_page_brings_a_row_whose_claim_is_on_its_way() -> None:
     lane.busy = True
     lanes.pause(lane)
     disk.seqs["a"] = [1, 2]
-    lanes.miss("a")
+    lanes.miss("a", 2)
     assert lanes.refill() == []
     assert not lanes.can_refill()
 

@@ -22,6 +22,7 @@ class Disk:
 
     full: int = 0
     known: bool = True
+    open_messages: int = 0
     batches: list[tuple[Part, ...]] = attrs.Factory(list[tuple[Part, ...]])
 
     def apply(self, parts: Sequence[Part]) -> list[Outcome]:

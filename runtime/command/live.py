@@ -1,0 +1,117 @@
+"""What the owner of a store last said of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import attrs
+
+from ...actors.codec import unpack_plain
+from ...actors.plain import Plain
+from ...storage.sqlite.overview import Overview
+from ..defaults import STALE_S, TURN_OVERDUE_S
+from .checks import Finding, Outcome
+from .output import echo_lines, show_table
+
+STALE_AFTER_US: Final = round(STALE_S * 1_000_000)
+"""What an owner says of itself is stale from then on; it says it every 5 s."""
+MAX_LIVE_BYTES: Final = 64 * 1024
+
+
+@attrs.frozen(kw_only=True)
+class Live:
+    """What the owner last said of itself.
+
+    Attributes:
+        age_s: How old that is.
+        is_stale: It is too old to be believed, or nobody owns the store.
+        said: All of it, by name.
+    """
+
+    age_s: float | None
+    is_stale: bool
+    said: Mapping[str, Plain]
+
+
+def read_live(found: Overview, now: int) -> Live | None:
+    """What the owner said of itself; None if no owner ever did."""
+    if found.live is None:
+        return None
+    said = unpack_plain(found.live, limit_bytes=MAX_LIVE_BYTES)
+    if not isinstance(said, Mapping):
+        return None
+    at_us = said.get("at_us")
+    us = now - at_us if isinstance(at_us, int) else None
+    is_stale = us is None or us > STALE_AFTER_US or found.owner.held == "no"
+    return Live(age_s=None if us is None else us / 1_000_000, is_stale=is_stale, said=said)
+
+
+def show_turns(live: Live) -> None:
+    """The turns that run, the oldest first, for people."""
+    turns = list(_turns(live))
+    if not turns:
+        return
+    echo_lines(f"\nrunning turns{' (stale)' if live.is_stale else ''}")
+    show_table(
+        ("id", "age#", "limit#", "topic", "key", ""),
+        [
+            (
+                _text(turn, "id"),
+                _seconds(turn.get("age_s")),
+                _seconds(turn.get("limit_s")),
+                _text(turn, "topic"),
+                _text(turn, "key"),
+                "overdue" if turn.get("overdue") is True else "",
+            )
+            for turn in turns
+        ],
+    )
+
+
+def check_live(live: Live | None) -> Iterator[Finding]:
+    """Whether a running owner takes messages in, and whether its handlers end; nothing where nobody runs."""
+    if live is None or live.is_stale:
+        return
+    said = live.said
+    if said.get("intake") == "paused":
+        text = f"paused: {_count(said, 'backlog')} messages wait, and the channels read again at nine tenths"
+        action = "`shardline inbox list status=queued` shows what waits; it goes on by itself once it is worked off."
+        yield Finding("intake", Outcome.WARN, text, action)
+    else:
+        yield Finding("intake", Outcome.OK, f"open, {_count(said, 'backlog')} messages wait or run")
+    overdue = said.get("overdue_turns")
+    if isinstance(overdue, int) and overdue > 0:
+        nobody: Mapping[str, Plain] = {}
+        oldest = next(_turns(live), nobody)
+        text = (
+            f"{overdue:,} turns run longer than {TURN_OVERDUE_S:.0f} s; {_text(oldest, 'key')} is busy since"
+            f" {_seconds(oldest.get('age_s'))}"
+        )
+        action = "Others go on; look at what its handler waits for, and give it a `timeout_s`."
+        yield Finding("turns", Outcome.WARN, text, action)
+    else:
+        yield Finding("turns", Outcome.OK, f"{_count(said, 'running_turns')} run, none is overdue")
+
+
+def _turns(live: Live) -> Iterator[Mapping[str, Plain]]:
+    turns = live.said.get("oldest_turns")
+    if isinstance(turns, list | tuple):
+        yield from (turn for turn in turns if isinstance(turn, Mapping))
+
+
+def _text(turn: Mapping[str, Plain], name: str) -> str:
+    value = turn.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _seconds(value: Plain) -> str:
+    return f"{value:,.1f} s" if isinstance(value, int | float) else ""
+
+
+def _count(said: Mapping[str, Plain], name: str) -> str:
+    count = said.get(name)
+    return f"{count:,}" if isinstance(count, int) else "an unknown number of"
+
+
+__all__ = ["MAX_LIVE_BYTES", "STALE_AFTER_US", "Live", "check_live", "read_live", "show_turns"]

@@ -1,0 +1,198 @@
+"""The bounds on what may wait on disk: of one conversation, and of all.
+
+A conversation that is full refuses, one message at a time; a store that is full stops every edge until it has room
+again. What a handler decided, a timer fired or a person sent through again is bound by neither.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from ..actors.errors import BusError, Code
+from ..actors.value import value
+from .defaults import BACKLOG_RESUME
+
+if TYPE_CHECKING:
+    import structlog.typing
+
+    from ..storage.port import Store
+    from .activity import Activity
+    from .lane import Lanes
+    from .shard import ShardActor
+    from .turn import QueuedRow
+
+
+@value(kw_only=True)
+class IntakeStatus:
+    """Where intake stands.
+
+    Attributes:
+        is_paused: The edges have stopped reading, until `backlog` is down to `resume_at`.
+        backlog: Open messages of all conversations, those on their way to disk included.
+        max_backlog: As many, and the edges stop.
+        max_lane_backlog: As many waiting in one conversation, and its next one is refused.
+    """
+
+    is_paused: bool
+    backlog: int
+    resume_at: int
+    max_backlog: int
+    max_lane_backlog: int
+
+
+def check_bounds(*, max_lane_backlog: int, max_backlog: int) -> None:
+    """Refuse bounds that let nothing in.
+
+    Raises:
+        BusError: INVALID_MESSAGE.
+    """
+    for field, bound in (("max_lane_backlog", max_lane_backlog), ("max_backlog", max_backlog)):
+        if bound < 1:
+            raise BusError(Code.INVALID_MESSAGE, f"{field} must be >= 1", field=field, value=bound)
+
+
+class Intake:
+    """Holds messages from outside up, or refuses them, while too many wait.
+
+    Args:
+        store: Knows how many messages are open.
+        activity: Says when that may have changed.
+        log: Of the runtime.
+        max_lane_backlog: Messages that may wait in one conversation, >= 1.
+        max_backlog: Open messages at which edges stop reading, >= 1.
+
+    Attributes:
+        handed: Messages handed to the journal and not settled.
+    """
+
+    __slots__ = (
+        "_activity",
+        "_is_closed",
+        "_is_paused",
+        "_log",
+        "_max_backlog",
+        "_max_lane_backlog",
+        "_resume_at",
+        "_store",
+        "handed",
+    )
+
+    def __init__(
+        self,
+        store: Store,
+        activity: Activity,
+        log: structlog.typing.FilteringBoundLogger,
+        *,
+        max_lane_backlog: int,
+        max_backlog: int,
+    ) -> None:
+        self._store = store
+        self._activity = activity
+        self._log = log
+        self._max_lane_backlog = max_lane_backlog
+        self._max_backlog = max_backlog
+        # At least one below: a pause that ends where it began would begin again with the next message.
+        self._resume_at = min(int(max_backlog * BACKLOG_RESUME), max_backlog - 1)
+        self._is_paused = False
+        self._is_closed = False
+        self.handed = 0
+
+    def check_full(self) -> bool:
+        """Whether edges have to wait: from `max_backlog` on, until nine tenths of it are left."""
+        backlog = self._store.open_messages + self.handed
+        if self._is_paused:
+            if backlog <= self._resume_at:
+                self._is_paused = False
+                self._log.info("intake.resumed", backlog=backlog, max_backlog=self._max_backlog)
+        elif backlog >= self._max_backlog:
+            self._is_paused = True
+            self._log.warning(
+                "intake.paused", backlog=backlog, max_backlog=self._max_backlog, resume_at=self._resume_at
+            )
+        return self._is_paused
+
+    def status(self) -> IntakeStatus:
+        """Where it stands now."""
+        return IntakeStatus(
+            is_paused=self.check_full(),
+            backlog=self._store.open_messages + self.handed,
+            resume_at=self._resume_at,
+            max_backlog=self._max_backlog,
+            max_lane_backlog=self._max_lane_backlog,
+        )
+
+    async def wait_room(self, timeout_s: float | None) -> float | None:
+        """Wait until edges may read again. A cancelled wait changes nothing.
+
+        Args:
+            timeout_s: How long to wait, seconds; None for as long as it takes, 0 or less not at all.
+        Returns:
+            What is left of that time.
+        Raises:
+            BusError: QUEUE_FULL, not in that time; BUS_CLOSED, closed meanwhile.
+        """
+        began_s = trio.current_time()
+        with trio.move_on_after(max(0.0, timeout_s) if timeout_s is not None else float("inf")) as scope:
+            # Woken together, the first ones may have filled it again.
+            while self.check_full() and not self._is_closed:
+                await self._activity.wait_until(lambda: self._is_closed or not self.check_full())
+        if scope.cancelled_caught:
+            raise BusError(
+                Code.QUEUE_FULL,
+                f"{self._max_backlog} messages wait in this store",
+                max_backlog=self._max_backlog,
+                timeout_s=timeout_s,
+            )
+        if self._is_closed:
+            raise BusError(Code.BUS_CLOSED, "the runtime is closing")
+        return None if timeout_s is None else timeout_s - (trio.current_time() - began_s)
+
+    async def wait_room_in(self, shard: ShardActor, key: str) -> None:
+        """Wait until one more message may wait in this conversation, or intake is closed."""
+        await self._activity.wait_until(
+            lambda: self._is_closed or self.has_room(shard.inbox.lanes, shard.number, key)
+        )
+
+    def has_room(self, lanes: Lanes[QueuedRow], shard: int, key: str) -> bool:
+        """Whether one more message may wait in this conversation.
+
+        To be asked before each message is offered: what waits on disk is counted while none of it is under way.
+
+        Args:
+            lanes: Of the conversation's shard.
+            shard: Its number.
+            key: The conversation.
+        """
+        lane = lanes.find(key)
+        if lane is None:
+            if lanes.knows_all(key):
+                return True
+            lane = lanes.open(key)
+        if lane.beyond is None:
+            lane.beyond, lane.counted_seq = self._store.reader.count_inbox_lane(shard, key, lane.last_seq)
+        is_full = lane.waiting_rows >= self._max_lane_backlog
+        if is_full and not lane.is_full:
+            self._log.warning(
+                "lane.filled", conversation_key=lane.key, max_lane_backlog=self._max_lane_backlog
+            )
+        lane.is_full = is_full
+        return not is_full
+
+    def lane_is_full(self, key: str) -> BusError:
+        """The refusal of a message whose conversation is full."""
+        return BusError(
+            Code.QUEUE_FULL,
+            f"{self._max_lane_backlog} messages wait in this conversation",
+            conversation_key=key,
+            limit=self._max_lane_backlog,
+        )
+
+    def close(self) -> None:
+        """Refuse everybody who waits or comes from now on."""
+        self._is_closed = True
+        self._activity.changed()
+
+
+__all__ = ["Intake", "IntakeStatus", "check_bounds"]

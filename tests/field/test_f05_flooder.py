@@ -1,0 +1,57 @@
+"""F5: a flooder starves normal users. Here every conversation gets its turn, and has a bound of its own."""
+
+from __future__ import annotations
+
+import trio
+from trio.testing import MockClock
+
+from shardline import BusMessage, Context, Topology
+from shardline.storage.records import InboxStatus
+from shardline.testing import Harness
+
+FLOOD = 5_000
+
+
+def slow_echo() -> Topology:
+    topology = Topology()
+
+    @topology.on("chat.message", channel="telegram")
+    async def answer(ctx: Context, message: BusMessage) -> None:
+        await trio.sleep(0.01)
+        ctx.reply(message.payload.text)
+
+    return topology
+
+
+async def test_f05_a_normal_user_is_answered_within_the_flood(autojump_clock: MockClock) -> None:
+    """5,000 messages of chat 7 and one of chat 8 behind them: chat 8 is answered before the 20th answer to chat 7."""
+    async with Harness(slow_echo(), channels=["telegram"], store="sqlite-inline") as bot:
+        async with trio.open_nursery() as nursery:
+            for number in range(FLOOD):
+                nursery.start_soon(bot.say, "tg:7", f"flood {number}")
+            nursery.start_soon(bot.say, "tg:8", "hello")
+        await bot.settle(until_s=600)
+
+        order = [out.conversation_key for out in bot.channel("telegram").delivered]
+        assert order.count("tg:7") == FLOOD
+        assert order[: order.index("tg:8")].count("tg:7") < 20
+
+
+async def test_f05_the_flood_beyond_the_bound_is_kept_apart_and_counted(autojump_clock: MockClock) -> None:
+    """The flooder's own bound refuses what is too much; nobody else is refused, and nothing is lost from sight."""
+    async with Harness(
+        slow_echo(), channels=["telegram"], store="sqlite-inline", max_lane_backlog=100
+    ) as bot:
+        async with trio.open_nursery() as nursery:
+            for number in range(FLOOD):
+                nursery.start_soon(bot.say, "tg:7", f"flood {number}")
+            nursery.start_soon(bot.say, "tg:8", "hello")
+        await bot.settle(until_s=600)
+
+        status = bot.runtime.status()
+        assert bot.sent("tg:8") == ["hello"]
+        assert len(bot.sent("tg:7")) + status.inbox[InboxStatus.REFUSED] == FLOOD
+        assert status.run["refused"] == status.inbox[InboxStatus.REFUSED] > FLOOD // 2
+        refused = bot.runtime.messages.list(status=InboxStatus.REFUSED, limit=FLOOD)
+        assert {row.record.conversation_key for row in refused} == {"tg:7"}
+        assert {row.record.errors[0].code for row in refused} == {"QUEUE_FULL"}
