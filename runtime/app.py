@@ -20,6 +20,8 @@ from ..actors.event import Event
 from ..actors.failpoints import NO_FAILPOINTS, FailPoints
 from ..actors.keys import prefix_of, shard_of
 from ..actors.message import BusMessage, Direction, validate_message
+from ..actors.names import canonical
+from ..actors.storable import check_storable
 from ..storage.commands import NewOutbox, Publish
 from ..storage.port import Store, StoreInfo
 from ..storage.records import InboxStatus, OutboundContent, OutboxRecord, OutboxState
@@ -213,10 +215,12 @@ class Runtime:
             Its place; that of the first one for a repeat.
         Raises:
             BusError: QUEUE_FULL, by `timeout_s` alone; BUS_CLOSED; NO_SUBSCRIBER, INVALID_TOPIC, UNKNOWN_CHANNEL;
-                IDENTITY_MISMATCH, an outbound key is used for another send; STORE_FULL, STORE_BUSY, STORE_IO.
+                IDENTITY_MISMATCH, an outbound key is used for another send; STORE_FULL, STORE_BUSY, STORE_IO;
+                INVALID_MESSAGE, TOO_LARGE, it could not be read back.
         """
         if isinstance(message, Event):
             return await self._publish_event(message)
+        check_storable(message)
         return await self._publish_message(message, timeout_s)
 
     def request_stop(self) -> None:
@@ -368,7 +372,7 @@ class Runtime:
 
     async def _publish_event(self, event: Event) -> Receipt:
         self._check_open()
-        if event.topic not in self._services.topology.events:
+        if canonical(event.topic, "topic") not in self._services.topology.events:
             self._services.topology.check_conversation_topic(event.topic)
             raise BusError(
                 Code.INVALID_TOPIC, f"{event.topic} is a conversation topic: publish a BusMessage to it"

@@ -10,8 +10,9 @@ import trio
 
 from ..actors.child import crash_in
 from ..actors.codec import pack_plain, unpack_plain
-from ..actors.errors import BusError
-from ..actors.message import validate_message
+from ..actors.errors import BusError, Code
+from ..actors.message import clean_text, validate_message
+from ..actors.names import canonical
 from ..storage.commands import Fact, Stored
 from .adapter_start import Start, is_of_the_runtime
 from .arrival import CONTENT_CODES, message_of
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from .services import Services
 
 _FACT_BYTES = 64 * 1024
+_SHOWN_CHARS = 80
 
 
 class EdgeActor:
@@ -87,16 +89,10 @@ class EdgeActor:
                 now_us=services.clock.wall_us(),
             )
             validate_message(message)
-            kept = (
-                tuple(
-                    Fact(adapter.name, k, pack_plain(v, limit_bytes=_FACT_BYTES, what=k))
-                    for k, v in facts.items()
-                )
-                if facts
-                else ()
-            )
             outcome = await self._inbox.accept(
-                message, dedupe_key=f"in:{adapter.name}:{inbound.platform_message_id}", facts=kept
+                message,
+                dedupe_key=f"in:{adapter.name}:{inbound.platform_message_id}",
+                facts=_packed(adapter.name, facts) if facts else (),
             )
         except BusError as error:
             if error.code not in CONTENT_CODES or not adapter.caps.linear:
@@ -105,7 +101,7 @@ class EdgeActor:
             self._log.warning(
                 "message.refused",
                 bus_error_code=str(error.code),
-                platform_message_id=inbound.platform_message_id,
+                platform_message_id=_loggable(inbound.platform_message_id),
             )
             return None
         return outcome if isinstance(outcome, Stored) else None
@@ -129,3 +125,18 @@ class EdgeActor:
 
     def _note_started(self) -> None:
         self.has_started = True
+
+
+def _packed(namespace: str, facts: Mapping[str, str]) -> tuple[Fact, ...]:
+    given: object = facts
+    if not isinstance(given, Mapping):
+        raise BusError(Code.INVALID_MESSAGE, "facts must be a map", field="facts")
+    return tuple(
+        Fact(namespace, canonical(key, "a fact's key"), pack_plain(value, limit_bytes=_FACT_BYTES, what=key))
+        for key, value in facts.items()
+    )
+
+
+def _loggable(platform_message_id: object) -> str:
+    """An id that was refused, perhaps for being none: a logger must be able to write it."""
+    return clean_text(str(platform_message_id))[:_SHOWN_CHARS]

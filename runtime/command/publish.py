@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO
 
 import click
 
@@ -12,7 +12,7 @@ from ...actors.errors import BusError
 from ...actors.identifiers import new_uuid7
 from ...actors.instants import rfc3339_from_us
 from ...actors.message import BusMessage, Direction, validate_message
-from ...actors.wire import message_from_wire
+from ...actors.wire import MAX_WIRE_BYTES, message_from_wire
 from ..control.verbs import PublishMessage
 from .arguments import now_us
 from .deciding import Asking, answer, decide, deciding, said_of
@@ -32,7 +32,7 @@ from .problem import Problem
 @click.option(
     "--message",
     "wire",
-    type=click.File("r", encoding="utf-8"),
+    type=click.File("rb"),
     help="A whole message in its JSON form instead; - reads standard input.",
 )
 @store_option
@@ -45,7 +45,7 @@ def command(
     channel: str | None,
     outbound: bool,
     idempotency_key: str | None,
-    wire: TextIO | None,
+    wire: BinaryIO | None,
     store: Path,
     actor: str | None,
     timeout_s: float,
@@ -59,7 +59,8 @@ def command(
         raise Problem("say --key and --text, or --message")
     try:
         if wire is not None:
-            message = message_from_wire(wire.read())
+            # One byte more than is taken is enough to be refused.
+            message = message_from_wire(wire.read(MAX_WIRE_BYTES + 1))
         else:
             message = _message(key or "", text or "", topic, channel, idempotency_key, outbound=outbound)
             validate_message(message)

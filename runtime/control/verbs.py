@@ -9,17 +9,21 @@ from typing import Final, Literal, cast
 import attrs
 
 from ...actors.errors import BusError, Code
+from ...actors.instants import MAX_AT_US
 from ...actors.message import BusMessage
 from ...actors.plain import Plain
 from ...actors.record import check_keys, optional_text, required_count, required_text
 from ...actors.strict_json import dumps, loads
-from ...actors.wire import message_from_wire, message_to_wire
+from ...actors.wire import MAX_WIRE_BYTES, message_from_wire, message_to_wire
 
 Kind = Literal["in", "out"]
 Decision = Literal["sent", "resend", "dead"]
 
 MAX_ROWS: Final = 1_000
 """Rows that one control record names at most."""
+
+MAX_ARGS_BYTES: Final = MAX_WIRE_BYTES + 1_024
+"""Of the JSON object of a verb: a whole message fits."""
 
 _ROW: Final = re.compile(r"(in|out)-([0-9]{1,18})")
 _DECISIONS: Final[Mapping[str, Decision]] = {"sent": "sent", "resend": "resend", "dead": "dead"}
@@ -125,7 +129,7 @@ def verb_args(verb: Verb) -> str:
         case Cancel():
             args = {"row": str(verb.row), "reason": verb.reason}
         case PublishMessage():
-            args = {"message": loads(message_to_wire(verb.message))}
+            args = {"message": loads(message_to_wire(verb.message), limit_bytes=MAX_WIRE_BYTES)}
     return dumps(args, sort_keys=True)
 
 
@@ -138,7 +142,7 @@ def read_verb(word: str, args: str) -> Verb:
     read = _READERS.get(word)
     if read is None:
         raise BusError(Code.INVALID_MESSAGE, f"{word[:40]!r} is no verb; there are: {', '.join(_READERS)}")
-    found = loads(args)
+    found = loads(args, limit_bytes=MAX_ARGS_BYTES)
     if not isinstance(found, dict):
         raise BusError(Code.INVALID_MESSAGE, "the arguments of a verb are a JSON object")
     return read(found)
@@ -156,7 +160,14 @@ def _read_requeue(args: dict[str, Plain]) -> Verb:
 
 def _read_purge(args: dict[str, Plain]) -> Verb:
     check_keys(args, {"older_than_us"}, "purge")
-    return Purge(required_count(args, "older_than_us"))
+    older_than_us = required_count(args, "older_than_us")
+    if not 0 <= older_than_us <= MAX_AT_US:
+        raise BusError(
+            Code.INVALID_MESSAGE,
+            "older_than_us must be microseconds since 1970, before the year 10000",
+            field="older_than_us",
+        )
+    return Purge(older_than_us)
 
 
 def _read_resolve(args: dict[str, Plain]) -> Verb:
