@@ -25,6 +25,8 @@ def check_storable(message: BusMessage) -> None:
         (message.direction, Direction, "direction"),
         (message.payload, MessageEnvelope, "payload"),
         (message.extensions, Extensions, "extensions"),
+        (message.created_at_us, int, "created_at"),
+        (message.hops, int, "hops"),
     ):
         if not _is(value, kind):
             raise BusError(Code.INVALID_MESSAGE, f"{field} must be {kind.__name__}", field=field)

@@ -128,8 +128,7 @@ class EdgeActor:
 
 
 def _packed(namespace: str, facts: Mapping[str, str]) -> tuple[Fact, ...]:
-    given: object = facts
-    if not isinstance(given, Mapping):
+    if not _is_map(facts):
         raise BusError(Code.INVALID_MESSAGE, "facts must be a map", field="facts")
     return tuple(
         Fact(namespace, canonical(key, "a fact's key"), pack_plain(value, limit_bytes=_FACT_BYTES, what=key))
@@ -140,3 +139,7 @@ def _packed(namespace: str, facts: Mapping[str, str]) -> tuple[Fact, ...]:
 def _loggable(platform_message_id: object) -> str:
     """An id that was refused, perhaps for being none: a logger must be able to write it."""
     return clean_text(str(platform_message_id))[:_SHOWN_CHARS]
+
+
+def _is_map(value: object) -> bool:
+    return isinstance(value, Mapping)
