@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-import signal
+import os
 import sys
 import traceback
 from collections.abc import AsyncIterator, Sequence
@@ -21,6 +21,7 @@ from .channel import Adapter
 from .collector import calm_collector
 from .defaults import GRACE_S, MAX_INFLIGHT, SHARD_COUNT
 from .logs import set_up_logs
+from .stop_signals import stop_signals
 from .topology import Topology
 
 
@@ -45,7 +46,11 @@ def run(
     unhandled: Literal["refuse", "park"] = "refuse",
     grace_s: float = GRACE_S,
 ) -> None:
-    """Run a bot until SIGINT or SIGTERM, also if one comes while it opens; return after a clean stop.
+    """Run a bot until SIGINT, SIGTERM or SIGHUP, also if one comes while it opens; return after a clean stop.
+
+    The first signal stops in good order, a second one cuts the grace time short, a third one ends the process where
+    it stands. A handler or adapter that ignores its cancellation, such as one that waits for a thread, is left behind
+    `LINGER_S` seconds after the grace time: the message goes back on disk and the process ends with 3.
 
     The arguments are those of `Runtime.open`.
 
@@ -66,11 +71,13 @@ def run(
             grace_s=grace_s,
             signals=signals,
         ) as runtime:
+            # A system task: what it ends is this very run.
+            trio.lowlevel.spawn_system_task(_leave_stuck, runtime)
             await runtime.serve()
         return ExitCode.CANCELLED_WORK if runtime.has_cancelled_work else ExitCode.CLEAN
 
     async def main_with_signals() -> ExitCode:
-        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        with stop_signals(exit_code=ExitCode.CANCELLED_WORK) as signals:
             return await main(signals)
 
     calm_collector()
@@ -86,3 +93,12 @@ def run(
         code = ExitCode.FAILURE
     if code is not ExitCode.CLEAN:
         sys.exit(code)
+
+
+async def _leave_stuck(runtime: Runtime) -> None:
+    """End the process once a stop is over its time: a thread that never ends would keep it for ever."""
+    stuck = await runtime.wait_stuck()
+    structlog.get_logger("shardline").error("runtime.left_stuck", turns=stuck.turns, sends=stuck.sends)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(ExitCode.CANCELLED_WORK)
