@@ -9,7 +9,7 @@ import traceback
 from collections.abc import AsyncIterator, Sequence
 from enum import IntEnum
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 import structlog
 import trio
@@ -19,8 +19,8 @@ from .adapter_start import is_mistake
 from .app import Runtime
 from .channel import Adapter
 from .collector import calm_collector
-from .defaults import GRACE_S, MAX_INFLIGHT, SHARD_COUNT
 from .logs import set_up_logs
+from .settings import load_settings
 from .stop_signals import stop_signals
 from .topology import Topology
 
@@ -40,11 +40,12 @@ def run(
     *,
     store: str | Path,
     adapters: Sequence[Adapter] = (),
-    durability: Literal["full", "normal"] = "full",
-    shard_count: int = SHARD_COUNT,
-    max_inflight: int = MAX_INFLIGHT,
+    durability: Literal["full", "normal"] | None = None,
+    shard_count: int | None = None,
+    max_inflight: int | None = None,
     unhandled: Literal["refuse", "park"] = "refuse",
-    grace_s: float = GRACE_S,
+    grace_s: float | None = None,
+    config: str | Path | None = None,
 ) -> None:
     """Run a bot until SIGINT, SIGTERM or SIGHUP, also if one comes while it opens; return after a clean stop.
 
@@ -52,23 +53,32 @@ def run(
     it stands. A handler or adapter that ignores its cancellation, such as one that waits for a thread, is left behind
     `LINGER_S` seconds after the grace time: the message goes back on disk and the process ends with 3.
 
-    The arguments are those of `Runtime.open`.
+    The arguments are those of `Runtime.open`. What is left out comes from the environment (`SHARDLINE_GRACE_S`), else
+    from the TOML file that `config` or `SHARDLINE_CONFIG` names, else it is the default.
 
     Raises:
-        SystemExit: 1, the runtime failed (its code and text are on standard error); 3, the stop cancelled work: it is
-            on disk and goes on at the next start.
+        SystemExit: 1, the runtime failed (its code and text are on standard error); 2, a setting is not allowed; 3,
+            the stop cancelled work: it is on disk and goes on at the next start.
     """
+    given = {
+        "durability": durability, "shard_count": shard_count, "max_inflight": max_inflight, "grace_s": grace_s,
+    }  # fmt: skip
+    try:
+        settings = load_settings(given, os.environ, config=None if config is None else Path(config))
+    except BusError as error:
+        sys.stderr.write(f"shardline: {error.message}\n")
+        sys.exit(ExitCode.USAGE)
 
     async def main(signals: AsyncIterator[int]) -> ExitCode:
         async with Runtime.open(
             topology,
             store=store,
             adapters=adapters,
-            durability=durability,
-            shard_count=shard_count,
-            max_inflight=max_inflight,
+            durability=cast('Literal["full", "normal"]', settings["durability"].value),
+            shard_count=cast("int", settings["shard_count"].value),
+            max_inflight=cast("int", settings["max_inflight"].value),
             unhandled=unhandled,
-            grace_s=grace_s,
+            grace_s=float(settings["grace_s"].value),
             signals=signals,
         ) as runtime:
             # A system task: what it ends is this very run.

@@ -16,6 +16,13 @@ store_option = click.option(
     show_envvar=True,
     help="The store's file.",
 )
+config_option = click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    envvar="SHARDLINE_CONFIG",
+    show_envvar=True,
+    help="A TOML file with settings.",
+)
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="For programs: one JSON object, or one a line for a list."
 )
@@ -37,6 +44,7 @@ filters_argument = click.argument("filters", nargs=-1, metavar="[FIELD=VALUE]...
 __all__ = [
     "MAX_LIMIT",
     "after_option",
+    "config_option",
     "filters_argument",
     "json_option",
     "limit_option",

@@ -16,9 +16,10 @@ from ..defaults import GRACE_S, MAX_INFLIGHT
 from ..logs import set_up_logs
 from ..plugins import load_adapter, settings_of
 from ..run import run
-from .options import store_option
+from .options import config_option, store_option
 from .paths import check_output
 from .problem import Problem
+from .settings import chosen_settings
 from .target import adapters_in, load_module, topology_in
 
 _LEVELS = ("debug", "info", "warning", "error")
@@ -38,24 +39,19 @@ _LEVELS = ("debug", "info", "warning", "error")
 @click.option(
     "--durability",
     type=click.Choice(["full", "normal"]),
-    default="full",
-    show_default=True,
-    help="full: accepted survives a power cut; normal: a kill.",
+    help="full (the default): accepted survives a power cut; normal: a kill.",
 )
 @click.option(
     "--max-inflight",
     type=click.IntRange(1, 1_000_000),
-    default=MAX_INFLIGHT,
-    show_default=True,
-    help="Messages from the channels under way at once.",
+    help=f"Messages from the channels under way at once; {MAX_INFLIGHT:,}.",
 )
 @click.option(
     "--grace-s",
     type=click.FloatRange(0, 86_400),
-    default=GRACE_S,
-    show_default=True,
-    help="Seconds a stop waits for turns and sends under way.",
+    help=f"Seconds a stop waits for turns and sends under way; {GRACE_S:g}.",
 )
+@config_option
 @click.option(
     "--log-level",
     type=click.Choice(_LEVELS),
@@ -69,9 +65,10 @@ def command(
     target: str,
     store: Path,
     names: tuple[str, ...],
-    durability: Literal["full", "normal"],
-    max_inflight: int,
-    grace_s: float,
+    durability: Literal["full", "normal"] | None,
+    max_inflight: int | None,
+    grace_s: float | None,
+    config: Path | None,
     log_level: str,
     json_logs: bool,
     traceback: bool,
@@ -82,10 +79,13 @@ def command(
     topology in it; `topology` if it is left out. Its channels are the module's `adapters`: a sequence, or a callable
     that returns one.
 
+    What is not given comes from the environment (SHARDLINE_GRACE_S), then from the file of --config.
+
     Exit code: 0 after a clean stop; 1 the runtime or the import failed; 2 there is nothing to run; 3 the stop cut work
     off, it goes on at the next start.
     """
     check_output("--store", store)
+    chosen_settings({"durability": durability, "max_inflight": max_inflight, "grace_s": grace_s}, config)
     module, name = load_module(target, with_traceback=traceback)
     topology = topology_in(module, name)
     if not topology.freeze().handlers:
@@ -102,6 +102,7 @@ def command(
         durability=durability,
         max_inflight=max_inflight,
         grace_s=grace_s,
+        config=config,
     )
 
 

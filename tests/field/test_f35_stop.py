@@ -63,15 +63,20 @@ class Bot:
 
 @contextmanager
 def bot(
-    folder: Path, *, grace_s: float = 10, ignores: Sequence[signal.Signals] = (), **environment: str
+    folder: Path, *, grace_s: float = 10, prefix: Sequence[str] = (), **environment: str
 ) -> Generator[Bot]:
-    """Run the bot as people do; `ignores` are signals that its parent ignores, as `nohup` does."""
-
-    def ignore() -> None:
-        for number in ignores:
-            signal.signal(number, signal.SIG_IGN)
-
-    command = [sys.executable, "-m", "shardline", "run", str(BOT), "--store", "bot.db", "--json-logs"]
+    """Run the bot as people do."""
+    command = [
+        *prefix,
+        sys.executable,
+        "-m",
+        "shardline",
+        "run",
+        str(BOT),
+        "--store",
+        "bot.db",
+        "--json-logs",
+    ]
     process = subprocess.Popen(
         [*command, "--grace-s", str(grace_s), "--durability", "normal"],
         cwd=folder,
@@ -79,7 +84,6 @@ def bot(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=ignore if ignores else None,
     )
     try:
         yield Bot(process)
@@ -114,7 +118,8 @@ def finish(folder: Path, total: int = 10) -> Bot:
     """The same store at once again, to the end: every message is handled, and each answer sent once, in order."""
     done = statuses(folder).get("done", 0)
     settled = query(
-        folder, "SELECT count(*) FROM outbox WHERE status = 'sent' OR in_flight OR uncertain_since IS NOT NULL"
+        folder,
+        "SELECT count(*) FROM outbox WHERE status = 'sent' OR in_flight OR uncertain_since IS NOT NULL",
     )
     conversations = query(folder, "SELECT count(DISTINCT conversation_key) FROM inbox")[0][0]
     messages = total // cast("int", conversations)
@@ -178,13 +183,13 @@ def test_handlers_that_are_cut_off_go_back_in_line_and_the_exit_code_tells(
 
 
 def test_a_closed_terminal_stops_it_too_unless_it_is_to_live_on(tmp_path: Path) -> None:
-    for ignores in ((), (signal.SIGHUP,)):
-        folder = tmp_path / str(len(ignores))
+    for prefix in ((), ("nohup",)):
+        folder = tmp_path / str(len(prefix))
         folder.mkdir()
-        with bot(folder, HOW="sleep:0.2", ignores=ignores, TALK="1x1") as running:
+        with bot(folder, HOW="sleep:0.2", prefix=prefix, TALK="1x1") as running:
             running.until_turns(1)
             running.signal(signal.SIGHUP)
-            if ignores:
+            if prefix:
                 with pytest.raises(subprocess.TimeoutExpired):
                     running.process.wait(0.5)
                 running.signal(signal.SIGTERM)
@@ -194,7 +199,9 @@ def test_a_closed_terminal_stops_it_too_unless_it_is_to_live_on(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("signals", [1, 2])
-def test_a_handler_in_a_thread_that_never_ends_does_not_keep_the_process(tmp_path: Path, signals: int) -> None:
+def test_a_handler_in_a_thread_that_never_ends_does_not_keep_the_process(
+    tmp_path: Path, signals: int
+) -> None:
     """Its message goes back in line: no crash is counted, though the store was not closed."""
     linger_s = "0.3" if signals == 1 else "300"
     with bot(tmp_path, grace_s=0.2, HOW="thread", TALK="2x1", LINGER_S=linger_s) as running:
@@ -256,7 +263,9 @@ def test_a_stop_under_load_loses_nothing(tmp_path: Path, is_killed: bool) -> Non
     if not is_killed:
         assert statuses(tmp_path).keys() <= {"done", "queued"}
         assert counted(tmp_path) == {(0, 0, 0)}
-        assert query(tmp_path, "SELECT count(*) FROM outbox WHERE in_flight OR uncertain_since IS NOT NULL") == [(0,)]
+        assert query(
+            tmp_path, "SELECT count(*) FROM outbox WHERE in_flight OR uncertain_since IS NOT NULL"
+        ) == [(0,)]
         assert was_clean(tmp_path)
     again = finish(tmp_path, conversations * messages)
     assert is_killed or again.event("runtime.recovered") is None
