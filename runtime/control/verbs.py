@@ -24,7 +24,7 @@ MAX_ROWS: Final = 1_000
 MAX_ARGS_BYTES: Final = MAX_WIRE_BYTES + 1_024
 """Of the JSON object of a verb: a whole message fits."""
 
-_ROW: Final = re.compile(r"(in|out)-([0-9]{1,18})")
+_ROW: Final = re.compile(r"(in|out)-(0|[1-9][0-9]{0,17})")
 _DECISIONS: Final[Mapping[str, Decision]] = {"sent": "sent", "resend": "resend", "dead": "dead"}
 
 
@@ -57,8 +57,8 @@ class RowRef:
 class Requeue:
     """Send dead rows (and parked messages) through again, each as a new arrival.
 
-    A single row is requeued and reported in one commit. Of several each is requeued once; one that died again after
-    the record was made is left alone.
+    A single row is requeued and reported in one commit. Of several each has a commit of its own, which notes how far
+    the record has come.
     """
 
     rows: tuple[RowRef, ...]

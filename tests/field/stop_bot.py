@@ -22,7 +22,7 @@ from shardline.runtime import stop
 
 HOW = os.environ.get("HOW", "sleep:0")
 CONVERSATIONS, MESSAGES = map(int, os.environ.get("TALK", "5x2").split("x"))
-vars(stop)["LINGER_S"] = float(os.environ.get("LINGER_S", "5"))
+setattr(stop, "LINGER_S", float(os.environ.get("LINGER_S", "5")))  # noqa: B010 (a process of its own)
 topology = Topology()
 
 
