@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import UnionType
-
 import attrs
 
 from ..actors.envelope import MessageEnvelope
@@ -42,16 +40,13 @@ def message_of(
         BusError: INVALID_MESSAGE, `sent_at` is no RFC 3339, the address is none, or a field has another type.
     """
     address, text, sent_at, extensions = inbound.address, inbound.text, inbound.sent_at, inbound.extensions
-    for value, kind, field in (
-        (address, str, "address"),
-        (text, str, "text"),
-        (sent_at, str | None, "sent_at"),
-        (extensions, Extensions, "extensions"),
+    if (
+        type(address) is not str
+        or type(text) is not str
+        or type(extensions) is not Extensions
+        or (sent_at is not None and type(sent_at) is not str)
     ):
-        if not _is(value, kind):
-            raise BusError(
-                Code.INVALID_MESSAGE, f"{field} must not be of type {type(value).__name__}", field=field
-            )
+        _check_types(inbound)
     key = f"{prefix}:{address}"
     if not key.isascii():
         # Before anything is derived from it: what cannot be encoded has neither session nor home.
@@ -87,9 +82,14 @@ def message_of(
     )
 
 
-def _is(value: object, kind: type | UnionType) -> bool:
-    # Through `object`: the fields are typed, yet what an adapter really passes is checked once here.
-    return isinstance(value, kind)
+def _check_types(inbound: Inbound) -> None:
+    for name, kind in (("address", str), ("text", str), ("sent_at", str | None), ("extensions", Extensions)):
+        # The fields are typed, yet what an adapter really passes is checked once here.
+        value: object = getattr(inbound, name)
+        if not isinstance(value, kind):
+            raise BusError(
+                Code.INVALID_MESSAGE, f"{name} must not be of type {type(value).__name__}", field=name
+            )
 
 
 __all__ = ["CONTENT_CODES", "message_of"]

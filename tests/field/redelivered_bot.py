@@ -21,7 +21,7 @@ from shardline.actors.errors import Code, Permanence
 from shardline.adapters.base import ChannelCaps, Edge, Inbound, NotSent, Outbound, SendOutcome, Sent
 from shardline.runtime.logs import set_up_logs
 
-UPDATES = int(os.environ["UPDATES"])
+UPDATES = int(os.environ.get("UPDATES", "20"))
 SLOW_S = float(os.environ.get("SLOW_S", "0"))
 CAN_ASK = os.environ.get("ASK") != "no"
 SINK = Path("sink")

@@ -92,7 +92,7 @@ async def left_by_a_crash(database: MemoryDatabase, *, sends: int) -> MemoryData
 
     class Stuck(FakeChannel):
         async def send(self, out: Outbound) -> SendOutcome:
-            await trio.sleep(1e9)
+            await trio.sleep(80_000)
             return await super().send(out)
 
     channel = Stuck(caps=ChannelCaps(send_timeout_s=1e6))
