@@ -57,7 +57,7 @@ def check_conversation_key(key: str) -> str:
     Raises:
         BusError: INVALID_MESSAGE, not `<prefix>:<address>`, or it holds white space, or it is `tg:@name`.
     """
-    if _KEY.fullmatch(key) is None:
+    if not _is_text(key) or _KEY.fullmatch(key) is None:
         raise BusError(
             Code.INVALID_MESSAGE,
             f"conversation_key {shown(key)} must be <prefix>:<address> without white space",
@@ -180,6 +180,11 @@ def shard_of(key: str, shard_count: int) -> int:
         shard_count: >= 1, fixed for the life of a store.
     """
     return fnv1a32(key.encode()) % shard_count
+
+
+def _is_text(value: object) -> bool:
+    # Typed as text, yet handlers and adapters are not all checked for types.
+    return isinstance(value, str)
 
 
 def _part(what: str, value: str) -> str:

@@ -24,6 +24,7 @@ __all__ = [
     "BusMessage",
     "Direction",
     "clean_text",
+    "is_plain",
     "validate_message",
 ]
 
@@ -60,7 +61,7 @@ Texts = Callable[[Extensions], tuple[str | None, ...]]
 _ids_of = cast("Texts", attrgetter(*_ID_FIELDS))
 _texts_of = cast("Texts", attrgetter(*_TEXT_FIELDS))
 
-# All of a message at once, for `_is_plain`; the ids that every message has come first.
+# All of a message at once, for `is_plain`; the ids that every message has come first.
 _REQUIRED_IDS = 5
 _all_ids_of = cast(
     "Callable[[BusMessage], tuple[str | None, ...]]",
@@ -139,7 +140,7 @@ def validate_message(message: BusMessage) -> None:
         BusError: INVALID_TOPIC, IDEMPOTENCY_KEY_REQUIRED, TOO_LARGE, else INVALID_MESSAGE with the field's name in
             the context.
     """
-    if _is_plain(message):
+    if is_plain(message):
         return
     if not _is(message.direction, Direction):
         raise _refused("direction", "must be inbound or outbound")
@@ -171,8 +172,12 @@ def validate_message(message: BusMessage) -> None:
     _check_size(message)
 
 
-def _is_plain(message: BusMessage) -> bool:
-    """Whether a message certainly keeps every rule: what nearly all do is checked at once, the rest one by one."""
+def is_plain(message: BusMessage) -> bool:
+    """Whether a message certainly keeps every rule: what nearly all do is checked at once, the rest one by one.
+
+    Raises:
+        BusError: INVALID_MESSAGE, it certainly does not.
+    """
     payload = message.payload
     if type(payload) is not MessageEnvelope or type(message.extensions) is not Extensions:
         return False

@@ -18,6 +18,8 @@ from ..actors.event import Event
 from ..actors.failpoints import NO_FAILPOINTS, FailPoints
 from ..actors.keys import prefix_of, shard_of
 from ..actors.message import BusMessage, Direction, validate_message
+from ..actors.names import canonical
+from ..actors.storable import check_storable
 from ..storage.commands import NewOutbox, Publish
 from ..storage.port import Store, StoreInfo
 from ..storage.records import OutboundContent, OutboxRecord
@@ -37,6 +39,7 @@ from .receipt import Receipt, receipt_of
 from .retry import RetryPolicy
 from .services import Services
 from .status import Status, status_of
+from .stop import Stop, Stuck
 from .tokens import Tokens
 from .topology import Topology
 
@@ -47,10 +50,7 @@ class Runtime:
     def __init__(self, services: Services, tree: Tree, *, grace_s: float) -> None:
         self._services = services
         self._tree = tree
-        self._grace_s = grace_s
-        self._stop_asked = trio.Event()
-        self._hurry = trio.Event()
-        self._is_over = False
+        self._stop = Stop(services, tree.root, grace_s=grace_s)
         # Shielded: a block that is cancelled, even while it opens, ends the tree in good order, not all at once.
         self._tree_scope = trio.CancelScope(shield=True)
         self._signals_scope = trio.CancelScope(shield=True)
@@ -59,7 +59,6 @@ class Runtime:
         self.dead_letters = DeadLetters(services, LiveHands(services, self.publish_validated))
         self.messages = Messages(services)
         self.outbox = OutboxDesk(services)
-        self.has_cancelled_work = False
 
     @staticmethod
     @asynccontextmanager
@@ -160,7 +159,7 @@ class Runtime:
                     await runtime._may_begin.wait()
                     yield runtime
                 finally:
-                    await runtime._stop()
+                    await runtime._end()
         except BaseExceptionGroup as group:
             raise ending_of(group, tree.edges)  # noqa: B904 (its cause is set already)
         finally:
@@ -198,18 +197,25 @@ class Runtime:
         Raises:
             BusError: QUEUE_FULL, by `timeout_s`, or its conversation has `max_lane_backlog` messages waiting;
                 BUS_CLOSED; NO_SUBSCRIBER, INVALID_TOPIC, UNKNOWN_CHANNEL; IDENTITY_MISMATCH, an outbound key is used
-                for another send; STORE_FULL, STORE_BUSY, STORE_IO.
+                for another send; STORE_FULL, STORE_BUSY, STORE_IO; INVALID_MESSAGE, TOO_LARGE, it could not be read
+                back.
         """
         if isinstance(message, Event):
             return await self._publish_event(message)
+        check_storable(message)
         return await self._publish_message(message, timeout_s)
 
     def request_stop(self) -> None:
         """Let `serve` return; a second call ends the grace time of a stop under way."""
-        if self._stop_asked.is_set():
-            self._hurry.set()
-        self._stop_asked.set()
+        self._stop.ask()
         self._may_begin.set()
+
+    async def wait_stuck(self) -> Stuck:
+        """For the owner of the process: wait until a stop is over its time and something ignores its cancellation.
+
+        The messages of turns that do are then back on disk; the process can end without more ado, and must.
+        """
+        return await self._stop.wait_stuck()
 
     async def serve(self, *, signals: bool = False) -> None:
         """Run until a stop is asked for.
@@ -219,17 +225,17 @@ class Runtime:
                 main thread. With the `signals` of `open` it is so without.
         """
         if self._takes_signals:
-            await self._stop_asked.wait()
-            await self._drain()
+            await self._stop.asked.wait()
+            await self._stop.drain()
             return
         if not signals:
-            await self._stop_asked.wait()
+            await self._stop.asked.wait()
             return
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as received:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._take_signals, received)
-                await self._stop_asked.wait()
-                await self._drain()
+                await self._stop.asked.wait()
+                await self._stop.drain()
                 nursery.cancel_scope.cancel()
 
     async def wait_drained(self) -> None:
@@ -242,6 +248,11 @@ class Runtime:
     async def wait_until(self, condition: Callable[[], bool]) -> None:
         """Wait for a condition that the work of this runtime brings about; it is checked whenever work has ended."""
         await self._services.activity.wait_until(condition)
+
+    @property
+    def has_cancelled_work(self) -> bool:
+        """Whether the stop cut turns or sends off: they are on disk and go on at the next start."""
+        return self._stop.has_cancelled_work
 
     @property
     def is_quiet(self) -> bool:
@@ -259,7 +270,7 @@ class Runtime:
             with self._tree_scope:
                 await self._tree.root.run(task_status=Begun(self._may_begin))
         finally:
-            self._is_over = True
+            self._stop.is_over = True
             self._signals_scope.cancel()
             self._services.activity.changed()
 
@@ -268,36 +279,12 @@ class Runtime:
             async for _ in received:
                 self.request_stop()
 
-    async def _drain(self) -> None:
-        """No intake, no new claims; then give what is under way its time."""
-        services = self._services
-        if services.draining:
-            return
-        await self._tree.root.remove("edges")
-        services.draining = True
-        services.tokens.close()
-        services.intake.close()
-        services.flush_all()
-        with trio.move_on_after(self._grace_s) as grace:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._cut_on_hurry, grace)
-                await self.wait_until(lambda: self._is_over or self._is_drained)
-                nursery.cancel_scope.cancel()
-        self.has_cancelled_work = not self._is_over and not self._is_drained
-
-    async def _cut_on_hurry(self, grace: trio.CancelScope) -> None:
-        await self._hurry.wait()
-        grace.cancel()
-
-    @property
-    def _is_drained(self) -> bool:
-        return all(shard.is_drained for shard in self._services.shards)
-
-    async def _stop(self) -> None:
+    async def _end(self) -> None:
         """The bounded stop at the end of the block, however it ends."""
-        if not self._is_over:
+        if not self._stop.is_over:
             with trio.CancelScope(shield=True):
-                await self._drain()
+                await self._stop.drain()
+        self._stop.cut()
         self._tree_scope.cancel()
 
     async def _publish_message(
@@ -343,7 +330,7 @@ class Runtime:
 
     async def _publish_event(self, event: Event) -> Receipt:
         self._check_open()
-        if event.topic not in self._services.topology.events:
+        if canonical(event.topic, "topic") not in self._services.topology.events:
             self._services.topology.check_conversation_topic(event.topic)
             raise BusError(
                 Code.INVALID_TOPIC, f"{event.topic} is a conversation topic: publish a BusMessage to it"

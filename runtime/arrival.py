@@ -5,10 +5,11 @@ from __future__ import annotations
 import attrs
 
 from ..actors.envelope import MessageEnvelope
-from ..actors.errors import Code
+from ..actors.errors import BusError, Code
 from ..actors.extensions import EMPTY, Extensions
 from ..actors.identifiers import new_uuid7, session_id_for
 from ..actors.instants import rfc3339_from_us, us_from_rfc3339
+from ..actors.keys import check_conversation_key
 from ..actors.message import BusMessage, Direction, clean_text
 from .channel import Inbound
 
@@ -36,10 +37,20 @@ def message_of(
         store_uuid, store_made_at_us: What session ids are derived from.
         now_us: Wall clock, microseconds since 1970 UTC.
     Raises:
-        BusError: INVALID_MESSAGE, `sent_at` is no RFC 3339, or the text is none.
+        BusError: INVALID_MESSAGE, `sent_at` is no RFC 3339, the address is none, or a field has another type.
     """
-    key = f"{prefix}:{inbound.address}"
-    extensions = inbound.extensions
+    address, text, sent_at, extensions = inbound.address, inbound.text, inbound.sent_at, inbound.extensions
+    if (
+        type(address) is not str
+        or type(text) is not str
+        or type(extensions) is not Extensions
+        or (sent_at is not None and type(sent_at) is not str)
+    ):
+        _check_types(inbound)
+    key = f"{prefix}:{address}"
+    if not key.isascii():
+        # Before anything is derived from it: what cannot be encoded has neither session nor home.
+        check_conversation_key(key)
     if extensions is EMPTY:
         extensions = Extensions(
             platform_message_id=inbound.platform_message_id,
@@ -60,15 +71,25 @@ def message_of(
         correlation_id=message_id,
         payload=MessageEnvelope(
             message_id=inbound.platform_message_id,
-            text=clean_text(inbound.text),
-            sent_at=inbound.sent_at or rfc3339_from_us(now_us),
+            text=clean_text(text),
+            sent_at=sent_at or rfc3339_from_us(now_us),
             session_id=inbound.session_id or session_id_for(store_uuid, store_made_at_us, key),
             reply_to=inbound.reply_to,
         ),
-        created_at_us=us_from_rfc3339(inbound.sent_at, "sent_at") if inbound.sent_at else now_us,
+        created_at_us=us_from_rfc3339(sent_at, "sent_at") if sent_at else now_us,
         extensions=extensions,
         raw=inbound.raw,
     )
+
+
+def _check_types(inbound: Inbound) -> None:
+    for name, kind in (("address", str), ("text", str), ("sent_at", str | None), ("extensions", Extensions)):
+        # The fields are typed, yet what an adapter really passes is checked once here.
+        value: object = getattr(inbound, name)
+        if not isinstance(value, kind):
+            raise BusError(
+                Code.INVALID_MESSAGE, f"{name} must not be of type {type(value).__name__}", field=name
+            )
 
 
 __all__ = ["CONTENT_CODES", "message_of"]

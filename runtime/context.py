@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import TYPE_CHECKING, Protocol, TypeVar, overload
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast, overload
 
 from ..actors.codec import copy_plain
 from ..actors.errors import BusError, Code
@@ -162,12 +162,12 @@ class Context:
         """Answer in the conversation the message came from.
 
         Args:
-            text: At least one visible character, no lone surrogates.
+            text: At least one visible character, no lone surrogates, at most 1 MiB.
             on_uncertain: `park`, `resend` or `drop`, where this send's own policy differs from the channel's.
         Returns:
             The name of the send.
         Raises:
-            BusError: INVALID_MESSAGE; UNKNOWN_CHANNEL; STALE_CLAIM after the turn.
+            BusError: INVALID_MESSAGE, TOO_LARGE; UNKNOWN_CHANNEL; STALE_CLAIM after the turn.
         """
         key = self.message.conversation_key
         channel = self.message.channel or self._surroundings.channel_of(key)
@@ -200,9 +200,10 @@ class Context:
             on_uncertain: As in `reply`.
             bulk: Part of a broadcast: where the channel's rate limits hold things up, answers to people go first.
         Raises:
-            BusError: INVALID_MESSAGE; UNKNOWN_CHANNEL; STALE_CLAIM after the turn.
+            BusError: INVALID_MESSAGE, TOO_LARGE; UNKNOWN_CHANNEL; STALE_CLAIM after the turn.
         """
         self.check_active()
+        canonical(channel, "channel")
         check_conversation_key(key)
         if idempotency_key is None:
             name = self._turn_key("send", self._sends, key)
@@ -300,10 +301,10 @@ class Context:
             raise BusError(
                 Code.HOP_LIMIT, f"more than {MAX_HOPS} messages caused one another", hops=self.message.hops
             )
-        if self._surroundings.is_event_topic(topic):
+        if self._surroundings.is_event_topic(canonical(topic, "topic")):
             # What the handler does to its value afterwards is not what it published.
             copied = copy_plain(payload, limit_bytes=PAYLOAD_BYTES, what="payload")
-            self._add(EventEffect(topic, copied, key, dict(headers or {}), idem_key))
+            self._add(EventEffect(topic, copied, key, _headers(headers), idem_key))
             return
         if not isinstance(payload, str):
             raise BusError(Code.INVALID_MESSAGE, "a conversation topic takes a text", topic=topic)
@@ -374,7 +375,7 @@ class Context:
     ) -> SendEffect:
         self.check_active()
         self._surroundings.check_channel(channel, key)
-        _check_text(text)
+        _check_text(text, name)
         return SendEffect(SendRef(channel, name), key, text, reply_to, _policy(on_uncertain), is_bulk)
 
     def _turn_now(self) -> TurnNow:
@@ -401,11 +402,23 @@ class Context:
             )
 
 
-def _check_text(text: object) -> None:
+def _check_text(text: object, name: str = "") -> None:
     if not isinstance(text, str) or not text.strip():
         raise BusError(Code.INVALID_MESSAGE, "a text to send needs at least one visible character")
     if has_lone_surrogate(text):
         raise BusError(Code.INVALID_MESSAGE, "a text to send must not hold lone surrogates")
+    # Four bytes a character at most, so only long texts are encoded to be counted.
+    if (len(text) + len(name)) * 4 > PAYLOAD_BYTES and len((text + name).encode()) > PAYLOAD_BYTES:
+        raise BusError(
+            Code.TOO_LARGE, f"a text to send has at most {PAYLOAD_BYTES} bytes", limit=PAYLOAD_BYTES
+        )
+
+
+def _headers(given: object) -> dict[str, str]:
+    if given is not None and not isinstance(given, Mapping):
+        raise BusError(Code.INVALID_MESSAGE, "headers must be a map", field="headers")
+    # Names and values are checked with the whole event.
+    return dict(cast("Mapping[str, str]", given or {}))
 
 
 def _policy(value: OnUncertain | str | None) -> OnUncertain | None:

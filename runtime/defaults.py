@@ -15,6 +15,7 @@ MAX_LANE_BACKLOG: Final = 10_000
 MAX_BACKLOG: Final = 1_000_000
 BACKLOG_RESUME: Final = 0.9
 GRACE_S: Final = 30.0
+LINGER_S: Final = 5.0
 ADAPTER_SLOW_S: Final = 10.0
 ADAPTER_START_S: Final = 60.0
 SEND_TIMEOUT_S: Final = 30.0
@@ -74,6 +75,12 @@ DEFAULTS: Final[tuple[Default, ...]] = (
     Default("max_backlog", MAX_BACKLOG, "messages", "waiting in all conversations before edges stop reading"),
     Default("backlog_resume", BACKLOG_RESUME, "of max_backlog", "left, and edges read again"),
     Default("grace_s", GRACE_S, "seconds", "how long a stop lets handlers finish"),
+    Default(
+        "linger_s",
+        LINGER_S,
+        "seconds",
+        "after the grace time, until `run` ends without what ignores its cancellation",
+    ),
     Default(
         "adapter_slow_s",
         ADAPTER_SLOW_S,

@@ -16,6 +16,7 @@ from .pool import WorkerPool
 from .rates import Chat
 from .retry import RetryPolicy
 from .send import Send
+from .send_answer import checked_answer
 from .send_line import SendLine
 from .send_outcome import SendPolicy
 from .shard_messages import LookedUp, SendEnded
@@ -91,8 +92,11 @@ class DeliveryActor:
             self._conclude_lookup(send, error, timed_out=timed_out)
             return
         outcome: SendOutcome
-        if isinstance(send.answer, Sent | NotSent | Uncertain):
-            outcome = send.answer
+        answer: object = send.answer
+        if isinstance(answer, Sent | NotSent | Uncertain):
+            outcome = checked_answer(answer)
+            if outcome is not answer:
+                self._log.warning("send.answer_corrected", outbox_id=send.row.record.id)
         elif error is not None:
             self._log.warning("send.raised", outbox_id=send.row.record.id, error_type=type(error).__name__)
             outcome = Uncertain(type(error).__name__)
@@ -101,12 +105,12 @@ class DeliveryActor:
         elif timed_out:
             outcome = Uncertain("timed out")
         else:
-            outcome = Uncertain(f"the adapter answered {type(send.answer).__name__}")
+            outcome = checked_answer(answer)
         send.report(SendEnded(send, outcome))
 
     def _conclude_lookup(self, send: Send, error: BaseException | None, *, timed_out: bool) -> None:
-        answer = send.answer
-        if send.is_answered and (answer is None or isinstance(answer, Sent | NotSent)):
+        answer = None if send.answer is None else checked_answer(send.answer)
+        if send.is_answered and not isinstance(answer, Uncertain):
             send.report(LookedUp(send, answer, None))
             return
         failed = "timed out" if timed_out else "stopped" if error is None else type(error).__name__

@@ -13,7 +13,8 @@ from ..actors.child import crash_in
 from ..actors.codec import pack_plain, unpack_plain
 from ..actors.errors import BusError, Code, error_code_of
 from ..actors.keys import shard_of
-from ..actors.message import BusMessage, validate_message
+from ..actors.message import BusMessage, clean_text, validate_message
+from ..actors.names import canonical
 from ..storage.commands import Duplicate, Fact, Stored
 from .adapter_start import Start, is_of_the_runtime
 from .arrival import CONTENT_CODES, message_of
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from .services import Services
 
 _FACT_BYTES = 64 * 1024
+_SHOWN_CHARS = 80
 
 
 class EdgeActor:
@@ -95,14 +97,7 @@ class EdgeActor:
         """See `Edge.accept`."""
         services, adapter = self._services, self.adapter
         info = services.store.info
-        kept = (
-            tuple(
-                Fact(adapter.name, k, pack_plain(v, limit_bytes=_FACT_BYTES, what=k))
-                for k, v in facts.items()
-            )
-            if facts
-            else ()
-        )
+        kept = _packed(adapter.name, facts) if facts else ()
         message: BusMessage | None = None
         try:
             made = message_of(
@@ -160,7 +155,7 @@ class EdgeActor:
                 "message.refused",
                 bus_error_code=str(error.code),
                 message_id=f"in-{outcome.id}",
-                platform_message_id=kept.extensions.platform_message_id,
+                platform_message_id=_loggable(kept.extensions.platform_message_id),
             )
 
     def fact(self, key: str) -> str | None:
@@ -182,3 +177,21 @@ class EdgeActor:
 
     def _note_started(self) -> None:
         self.has_started = True
+
+
+def _packed(namespace: str, facts: Mapping[str, str]) -> tuple[Fact, ...]:
+    if not _is_map(facts):
+        raise BusError(Code.INVALID_MESSAGE, "facts must be a map", field="facts")
+    return tuple(
+        Fact(namespace, canonical(key, "a fact's key"), pack_plain(value, limit_bytes=_FACT_BYTES, what=key))
+        for key, value in facts.items()
+    )
+
+
+def _loggable(platform_message_id: object) -> str:
+    """An id that was refused, perhaps for being none: a logger must be able to write it."""
+    return clean_text(str(platform_message_id))[:_SHOWN_CHARS]
+
+
+def _is_map(value: object) -> bool:
+    return isinstance(value, Mapping)

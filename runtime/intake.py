@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ..storage.port import Store
     from .activity import Activity
-    from .lane import Lanes
+    from .lanes import Lanes
     from .shard import ShardActor
     from .turn import QueuedRow
 

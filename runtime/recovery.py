@@ -60,9 +60,15 @@ async def settle_last_run(services: Services) -> None:
         services.log.warning(
             "runtime.recovered",
             claimed=len(found),
-            flying=len(flying),
+            requeued=len(found) - len(recovery.crash_looped),
             suspects=len(recovery.suspects),
             crash_looped=len(recovery.crash_looped),
+            flying=len(flying),
+        )
+    undecided = reader.count_undecided()
+    if undecided:
+        services.log.warning(
+            "outbox.found_uncertain", uncertain=undecided, look="shardline outbox list state=uncertain"
         )
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import signal
+import os
 import sys
 import traceback
 from collections.abc import AsyncIterator, Sequence
 from enum import IntEnum
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 import structlog
 import trio
@@ -19,8 +19,9 @@ from .adapter_start import is_mistake
 from .app import Runtime
 from .channel import Adapter
 from .collector import calm_collector
-from .defaults import GRACE_S, MAX_BACKLOG, MAX_INFLIGHT, MAX_LANE_BACKLOG, SHARD_COUNT
 from .logs import set_up_logs
+from .settings import load_settings
+from .stop_signals import stop_signals
 from .topology import Topology
 
 
@@ -39,42 +40,59 @@ def run(
     *,
     store: str | Path,
     adapters: Sequence[Adapter] = (),
-    durability: Literal["full", "normal"] = "full",
-    shard_count: int = SHARD_COUNT,
-    max_inflight: int = MAX_INFLIGHT,
-    max_lane_backlog: int = MAX_LANE_BACKLOG,
-    max_backlog: int = MAX_BACKLOG,
+    durability: Literal["full", "normal"] | None = None,
+    shard_count: int | None = None,
+    max_inflight: int | None = None,
+    max_lane_backlog: int | None = None,
+    max_backlog: int | None = None,
     unhandled: Literal["refuse", "park"] = "refuse",
-    grace_s: float = GRACE_S,
+    grace_s: float | None = None,
+    config: str | Path | None = None,
 ) -> None:
-    """Run a bot until SIGINT or SIGTERM, also if one comes while it opens; return after a clean stop.
+    """Run a bot until SIGINT, SIGTERM or SIGHUP, also if one comes while it opens; return after a clean stop.
 
-    The arguments are those of `Runtime.open`.
+    The first signal stops in good order, a second one cuts the grace time short, a third one ends the process where
+    it stands. A handler or adapter that ignores its cancellation, such as one that waits for a thread, is left behind
+    `LINGER_S` seconds after the grace time: the message goes back on disk and the process ends with 3.
+
+    The arguments are those of `Runtime.open`. What is left out comes from the environment (`SHARDLINE_GRACE_S`), else
+    from the TOML file that `config` or `SHARDLINE_CONFIG` names, else it is the default.
 
     Raises:
-        SystemExit: 1, the runtime failed (its code and text are on standard error); 3, the stop cancelled work: it is
-            on disk and goes on at the next start.
+        SystemExit: 1, the runtime failed (its code and text are on standard error); 2, a setting is not allowed; 3,
+            the stop cancelled work: it is on disk and goes on at the next start.
     """
+    given = {
+        "durability": durability, "shard_count": shard_count, "max_inflight": max_inflight,
+        "max_lane_backlog": max_lane_backlog, "max_backlog": max_backlog, "grace_s": grace_s,
+    }  # fmt: skip
+    try:
+        settings = load_settings(given, os.environ, config=None if config is None else Path(config))
+    except BusError as error:
+        sys.stderr.write(f"shardline: {error.message}\n")
+        sys.exit(ExitCode.USAGE)
 
     async def main(signals: AsyncIterator[int]) -> ExitCode:
         async with Runtime.open(
             topology,
             store=store,
             adapters=adapters,
-            durability=durability,
-            shard_count=shard_count,
-            max_inflight=max_inflight,
-            max_lane_backlog=max_lane_backlog,
-            max_backlog=max_backlog,
+            durability=cast('Literal["full", "normal"]', settings["durability"].value),
+            shard_count=cast("int", settings["shard_count"].value),
+            max_inflight=cast("int", settings["max_inflight"].value),
+            max_lane_backlog=cast("int", settings["max_lane_backlog"].value),
+            max_backlog=cast("int", settings["max_backlog"].value),
             unhandled=unhandled,
-            grace_s=grace_s,
+            grace_s=float(settings["grace_s"].value),
             signals=signals,
         ) as runtime:
+            # A system task: what it ends is this very run.
+            trio.lowlevel.spawn_system_task(_leave_stuck, runtime)
             await runtime.serve()
         return ExitCode.CANCELLED_WORK if runtime.has_cancelled_work else ExitCode.CLEAN
 
     async def main_with_signals() -> ExitCode:
-        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        with stop_signals(exit_code=ExitCode.CANCELLED_WORK) as signals:
             return await main(signals)
 
     calm_collector()
@@ -90,3 +108,12 @@ def run(
         code = ExitCode.FAILURE
     if code is not ExitCode.CLEAN:
         sys.exit(code)
+
+
+async def _leave_stuck(runtime: Runtime) -> None:
+    """End the process once a stop is over its time: a thread that never ends would keep it for ever."""
+    stuck = await runtime.wait_stuck()
+    structlog.get_logger("shardline").error("runtime.left_stuck", turns=stuck.turns, sends=stuck.sends)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(ExitCode.CANCELLED_WORK)

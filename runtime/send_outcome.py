@@ -7,7 +7,7 @@ from ..actors.value import value
 from ..storage.commands import OutboxMove
 from ..storage.records import OnUncertain, OutboxRecord, OutboxState
 from .channel import NotSent, SendOutcome, Sent, Uncertain
-from .defaults import MAX_PAUSE_S, PAUSE_JITTER_S
+from .defaults import PAUSE_JITTER_S
 from .outbox_rules import Defer, Drop, Failed, FoundAtStart, OutboxEvent, Release, outbox_move
 from .outbox_rules import Sent as SentEvent
 from .outbox_rules import Uncertain as UncertainEvent
@@ -93,9 +93,8 @@ def lets_next_go(record: OutboxRecord) -> bool:
 
 
 def _pause_us(after_s: float, unit: float) -> int:
-    """What a platform asks for, a little longer so that not all come back at once; at most a day, whatever it says."""
-    asked_s = after_s if 0 <= after_s <= MAX_PAUSE_S else MAX_PAUSE_S if after_s > 0 else 0.0
-    return round((asked_s + unit * PAUSE_JITTER_S) * 1e6)
+    """What a platform asks for, a little longer so that not all come back at once."""
+    return round((after_s + unit * PAUSE_JITTER_S) * 1e6)
 
 
 def _unknown(

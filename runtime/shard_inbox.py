@@ -10,8 +10,9 @@ from ..storage.commands import Commit, Committed, InboxMove, StateWrite, Stored
 from ..storage.records import InboxRecord, InboxStatus
 from .backlog import InboxBacklog
 from .inbox_rules import Claim, Done, Fail, InboxEvent, Park, Release, inbox_move
-from .lane import Lane, Lanes
+from .lane import Lane
 from .lane_state import recall, remember
+from .lanes import Lanes
 from .pool import WorkerPool
 from .reports import report_turn
 from .retry import rest_us

@@ -9,7 +9,7 @@ from ..storage.commands import Commit, Committed, Fact, NewOutbox, OutboxMove, S
 from ..storage.records import OutboxRecord, OutboxState, OutboxStatus
 from .backlog import OutboxBacklog
 from .effects import Effect
-from .lane import Lanes
+from .lanes import Lanes
 from .outbox_rules import (
     Release,
     Resend,

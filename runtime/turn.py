@@ -41,6 +41,7 @@ class Turn:
         "due_s",
         "epoch",
         "handler",
+        "has_ended",
         "holds_slot",
         "lane",
         "row",
@@ -70,10 +71,14 @@ class Turn:
         self.due_s = 0.0
         self.stored_state = stored_state
         self.holds_slot = True
+        self.has_ended = False
         self.context: Context | None = None
 
     def ended(self, error: BaseException | None, *, timed_out: bool, cancelled: bool) -> None:
-        """Tell the shard how it ended; the shard decides what that means."""
+        """Tell the shard how it ended; the shard decides what that means. Only the first call counts."""
+        if self.has_ended:
+            return
+        self.has_ended = True
         if self.context is not None:
             self.context.end()
         self.shard.tell(TurnEnded(self, error, timed_out, cancelled))

@@ -155,6 +155,10 @@ class Reader(Protocol):
         """How many outbox rows stand in each state."""
         ...
 
+    def count_undecided(self) -> int:
+        """Count the uncertain sends that nothing but a person's decision ends."""
+        ...
+
     def count_retried(self) -> tuple[int, int]:
         """Transitions recorded as retries so far: (turns, sends)."""
         ...

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable
@@ -25,6 +24,7 @@ from ..collector import calm_collector
 from ..context import Context
 from ..logs import set_up_logs
 from ..run import ExitCode
+from ..stop_signals import stop_signals
 from ..topology import Topology
 from .paths import check_paths
 from .problem import Problem
@@ -121,7 +121,7 @@ def _run(options: DemoOptions, log: Path, store: Path, sink: Sink) -> tuple[Exit
     started = False
 
     async def run(progress: Callable[[Tally], None]) -> tuple[ExitCode, Summary, Tally]:
-        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        with stop_signals(exit_code=ExitCode.CANCELLED_WORK) as signals:
             return await run_until(signals, progress)
 
     async def run_until(

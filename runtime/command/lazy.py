@@ -23,6 +23,7 @@ _PLACES = {
     "outbox": "outbox",
     "publish": "publish",
     "run": "runner",
+    "settings": "settings",
     "status": "status",
 }
 """Name of a command -> module of this folder; the command stands there as `command`."""

@@ -52,6 +52,13 @@ store_option = click.option(
     show_envvar=True,
     help="The store's file.",
 )
+config_option = click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    envvar="SHARDLINE_CONFIG",
+    show_envvar=True,
+    help="A TOML file with settings.",
+)
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="For programs: one JSON object, or one a line for a list."
 )
@@ -79,6 +86,7 @@ __all__ = [
     "Seconds",
     "Text",
     "after_option",
+    "config_option",
     "filters_argument",
     "json_option",
     "limit_option",

@@ -16,9 +16,10 @@ from ..defaults import GRACE_S, MAX_BACKLOG, MAX_INFLIGHT, MAX_LANE_BACKLOG
 from ..logs import set_up_logs
 from ..plugins import load_adapter, settings_of
 from ..run import run
-from .options import TEXT, Seconds, store_option
+from .options import TEXT, Seconds, config_option, store_option
 from .paths import check_new_store
 from .problem import Problem
+from .settings import chosen_settings
 from .target import adapters_in, load_module, topology_in
 
 _LEVELS = ("debug", "info", "warning", "error")
@@ -39,38 +40,29 @@ _LEVELS = ("debug", "info", "warning", "error")
 @click.option(
     "--durability",
     type=click.Choice(["full", "normal"]),
-    default="full",
-    show_default=True,
-    help="full: accepted survives a power cut; normal: a kill.",
+    help="full (the default): accepted survives a power cut; normal: a kill.",
 )
 @click.option(
     "--max-inflight",
     type=click.IntRange(1, 1_000_000),
-    default=MAX_INFLIGHT,
-    show_default=True,
-    help="Messages from the channels under way at once.",
+    help=f"Messages from the channels under way at once; {MAX_INFLIGHT:,}.",
 )
 @click.option(
     "--max-lane-backlog",
     type=click.IntRange(1),
-    default=MAX_LANE_BACKLOG,
-    show_default=True,
-    help="Messages waiting in one conversation before its next one is refused.",
+    help=f"Messages waiting in one conversation before its next one is refused; {MAX_LANE_BACKLOG:,}.",
 )
 @click.option(
     "--max-backlog",
     type=click.IntRange(1),
-    default=MAX_BACKLOG,
-    show_default=True,
-    help="Open messages before the channels stop reading.",
+    help=f"Open messages before the channels stop reading; {MAX_BACKLOG:,}.",
 )
 @click.option(
     "--grace-s",
     type=Seconds(0, 86_400),
-    default=GRACE_S,
-    show_default=True,
-    help="Seconds a stop waits for turns and sends under way.",
+    help=f"Seconds a stop waits for turns and sends under way; {GRACE_S:g}.",
 )
+@config_option
 @click.option(
     "--log-level",
     type=click.Choice(_LEVELS),
@@ -84,11 +76,12 @@ def command(
     target: str,
     store: Path,
     names: tuple[str, ...],
-    durability: Literal["full", "normal"],
-    max_inflight: int,
-    max_lane_backlog: int,
-    max_backlog: int,
-    grace_s: float,
+    durability: Literal["full", "normal"] | None,
+    max_inflight: int | None,
+    max_lane_backlog: int | None,
+    max_backlog: int | None,
+    grace_s: float | None,
+    config: Path | None,
     log_level: str,
     json_logs: bool,
     traceback: bool,
@@ -99,10 +92,20 @@ def command(
     topology in it; `topology` if it is left out. Its channels are the module's `adapters`: a sequence, or a callable
     that returns one.
 
+    What is not given comes from the environment (SHARDLINE_GRACE_S), then from the file of --config.
+
     Exit code: 0 after a clean stop; 1 the runtime or the import failed; 2 there is nothing to run; 3 the stop cut work
     off, it goes on at the next start.
     """
     check_new_store(store)
+    given = {
+        "durability": durability,
+        "max_inflight": max_inflight,
+        "max_lane_backlog": max_lane_backlog,
+        "max_backlog": max_backlog,
+        "grace_s": grace_s,
+    }
+    chosen_settings(given, config)
     module, name = load_module(target, with_traceback=traceback)
     topology = topology_in(module, name)
     if not topology.freeze().handlers:
@@ -121,6 +124,7 @@ def command(
         max_lane_backlog=max_lane_backlog,
         max_backlog=max_backlog,
         grace_s=grace_s,
+        config=config,
     )
 
 

@@ -189,7 +189,12 @@ def _read_requeue(args: dict[str, Plain]) -> Verb:
 
 def _read_purge(args: dict[str, Plain]) -> Verb:
     check_keys(args, {"older_than_us"}, "purge")
-    return Purge(required_count(args, "older_than_us"))
+    older_than_us = required_count(args, "older_than_us")
+    if not 0 <= older_than_us < 2**63:
+        raise BusError(
+            Code.INVALID_MESSAGE, "older_than_us must be microseconds since 1970", field="older_than_us"
+        )
+    return Purge(older_than_us)
 
 
 def _read_resolve(args: dict[str, Plain]) -> Verb:

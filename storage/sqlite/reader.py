@@ -234,6 +234,14 @@ class SqliteReader:
         counts[OutboxState.SENT] = counts.pop("all") - sum(counts.values())
         return {state: counts.get(state, 0) for state in OutboxState}
 
+    def count_undecided(self) -> int:
+        """See `Reader`."""
+        rows = self._query(
+            "SELECT count(*) FROM outbox INDEXED BY outbox_uncertain"
+            " WHERE uncertain_since IS NOT NULL AND status = 'pending' AND next_attempt_at IS NULL"
+        )
+        return cast("int", rows[0][0])
+
     def count_retried(self) -> tuple[int, int]:
         """See `Reader`."""
         rows = self._query("SELECT retried_turns, retried_sends FROM store_commit")

@@ -14,7 +14,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from shardline.runtime.lane import Lane, Lanes
+from shardline.runtime.lane import Lane
+from shardline.runtime.lanes import Lanes
 from shardline.runtime.pool import Job, WorkerPool
 from shardline.runtime.tokens import Tokens
 

@@ -13,8 +13,8 @@ import trio.testing
 from trio.testing import MockClock
 
 from shardline import BusMessage, Context, RetryPolicy, Runtime, Topology
-from shardline.runtime.lane import Lanes
 from shardline.runtime.lane_row import LaneRow
+from shardline.runtime.lanes import Lanes
 from shardline.storage.memory import MemoryDatabase, open_memory
 from shardline.storage.records import InboxStatus
 from shardline.testing import FakeChannel

@@ -141,7 +141,7 @@ async def test_a_pause_survives_a_crash(autojump_clock: trio.abc.Clock) -> None:
 
 async def test_a_pause_without_end_is_a_day(autojump_clock: trio.abc.Clock) -> None:
     channel = TimedChannel(
-        answers={"a": [NotSent(Code.RATE_LIMITED, Permanence.TRANSIENT, retry_after_s=float("inf"))]}
+        answers={"a": [NotSent(Code.RATE_LIMITED, Permanence.TRANSIENT, retry_after_s=1e9)]}
     )
     async with Harness(echo(), channels=[channel]) as bot:
         await bot.say("fake:1", "a")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import attrs
 
-from shardline.runtime.lane import Lane, Lanes
+from shardline.runtime.lane import Lane
+from shardline.runtime.lanes import Lanes
 
 
 @attrs.define(eq=False)

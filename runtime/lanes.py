@@ -1,0 +1,342 @@
+"""Lanes: the run-time queues of one shard, one per conversation, over a backlog that stays on disk.
+
+The same rules serve inbound messages and sends. Everything here is synchronous and free of I/O apart from the two
+reads of `Backlog`, which see committed rows only.
+
+- A lane holds rows in `seq` order. At most one of them is at work (`busy`); the next waits for its end to be durable.
+- Memory is a window. A row that does not fit stays on disk: its lane is marked `more`, and from then on the lane is
+  fed from disk until a page comes back short. That keeps order without remembering what was left out.
+- A fresh row may go straight to its lane only if no older open row of the conversation can be on disk unseen
+  (`knows_all`). At start and after an overflow a scan walks the conversations in key order; what it has not passed
+  yet is left to it.
+- A lane in back-off holds no row: its head is read again when due.
+- Lanes whose rows are all on disk wait for their page in memory, up to a number; beyond it a scan finds them again.
+- An idle lane is kept warm in a bounded list until the next sweep but one; then it costs nothing.
+- What waits on disk is counted there only for a lane whose rows nobody has seen; else by what was left there.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Final, Generic
+
+from .defaults import HUNGRY_LANES, WARM_LANES
+from .lane import Lane
+from .lane_row import Backlog, Row
+from .warm import WarmKeys
+
+_READS_AT_ONCE: Final = 64
+
+
+class Lanes(Generic[Row]):
+    """All lanes of one shard for one kind of row.
+
+    Args:
+        backlog: Reads of the store.
+        window_rows: Rows without a token kept in memory at once, > 0.
+        lane_tokens: Tokens the rows of one lane may hold, > 0.
+        page_rows: Rows of one lane read at once, > 0; fewer under a small window, which no page overfills.
+        warm_lanes: Idle lanes kept.
+        hungry_lanes: Lanes kept that wait for a page.
+    """
+
+    def __init__(
+        self,
+        backlog: Backlog[Row],
+        *,
+        window_rows: int,
+        lane_tokens: int = 1,
+        page_rows: int = 8,
+        warm_lanes: int = WARM_LANES,
+        hungry_lanes: int = HUNGRY_LANES,
+    ) -> None:
+        self._backlog = backlog
+        self._window = window_rows
+        self._hungry_limit = hungry_lanes
+        self._lane_tokens = lane_tokens
+        self._page = max(1, min(page_rows, window_rows // 8))
+        self._lanes: dict[str, Lane[Row]] = {}
+        self._warm = WarmKeys(warm_lanes)
+        # By key, in the order they are read.
+        self._hungry: OrderedDict[str, Lane[Row]] = OrderedDict()
+        self._held = 0
+        self._cursor = ""
+        self._scanning = True
+        self._rescan = False
+
+    def __len__(self) -> int:
+        return len(self._lanes)
+
+    @property
+    def is_quiet(self) -> bool:
+        """No lane has anything to do, and nothing open can be on disk unseen."""
+        return not self._scanning and len(self._lanes) == len(self._warm)
+
+    @property
+    def held_rows(self) -> int:
+        """Rows in memory that count into the window."""
+        return self._held
+
+    def values(self) -> list[Lane[Row]]:
+        """All lanes in memory, idle ones too."""
+        return list(self._lanes.values())
+
+    def find(self, key: str) -> Lane[Row] | None:
+        """The lane, if it is in memory."""
+        return self._lanes.get(key)
+
+    def knows_all(self, key: str) -> bool:
+        """Whether every open row of the conversation on disk is in memory or on its way."""
+        lane = self._lanes.get(key)
+        if lane is not None:
+            return not lane.more
+        return not self._rescan and (not self._scanning or key <= self._cursor)
+
+    def may_hold_token(self, key: str) -> bool:
+        """Whether one more message of this conversation may hold a token."""
+        lane = self._lanes.get(key)
+        return lane is None or (lane.tokens < self._lane_tokens and lane.due_us is None)
+
+    def open(self, key: str) -> Lane[Row]:
+        """The lane of a conversation, made if it is not in memory."""
+        lane = self._lanes.get(key)
+        if lane is None:
+            unseen = not self.knows_all(key)
+            lane = self._lanes[key] = Lane(key)
+            if unseen:
+                lane.more = True
+                lane.beyond = None
+                self._want_page(lane)
+        else:
+            self._warm.discard(key)
+        return lane
+
+    def arrive(self, key: str, row: Row) -> Lane[Row] | None:
+        """Take a freshly committed row into its lane, if that keeps order and bounds.
+
+        Returns:
+            The lane, or None where the row was left on disk (or a page had brought it already): its token is free.
+        """
+        paid = row.holds_token
+        if key not in self._lanes and not paid and self._held >= self._window:
+            self.restart_scan()
+            return None
+        lane = self.open(key)
+        if row.seq <= lane.last_seq:
+            self.note(lane, row.seq)
+            return None
+        full = not paid and (self._held >= self._window or len(lane.queue) >= self._page)
+        if lane.more or full or lane.due_us is not None:
+            self.note(lane, row.seq)
+            self.leave_on_disk(lane)
+            return None
+        lane.queue.append(row)
+        lane.last_seq = row.seq
+        if not paid:
+            self._held += 1
+        return lane
+
+    def note(self, lane: Lane[Row], seq: int) -> None:
+        """Count a row that the lane is told of and does not take: it is on disk, or a page has brought it."""
+        if lane.beyond is not None and seq > lane.counted_seq:
+            lane.beyond += 1
+
+    def leave_on_disk(self, lane: Lane[Row]) -> None:
+        """Open rows of the lane are on disk only: read them when the window has room."""
+        lane.more = True
+        self._want_page(lane)
+
+    def pause(self, lane: Lane[Row]) -> None:
+        """A row of the lane goes to disk as claimed: a page would bring it a second time."""
+        lane.paused = True
+
+    def begin(self, lane: Lane[Row], row: Row) -> None:
+        """That row is at work: it counts, until `release` or `put_back`."""
+        lane.last_seq = max(lane.last_seq, row.seq)
+        if not row.holds_token:
+            self._held += 1
+        self.resume(lane)
+
+    def yield_place(self, lane: Lane[Row]) -> None:
+        """That row goes back to disk, for others came before it; newer ones are left there too. Then `resume`."""
+        lane.more = True
+
+    def resume(self, lane: Lane[Row]) -> None:
+        """That row waits on disk like any other, or there is none."""
+        lane.paused = False
+        if lane.more:
+            self._want_page(lane)
+
+    def miss(self, key: str, seq: int) -> None:
+        """A row of this conversation is on disk, and its lane cannot take it."""
+        lane = self._lanes.get(key)
+        if lane is None:
+            self.restart_scan()
+        else:
+            self.note(lane, seq)
+            self.leave_on_disk(self.open(key))
+
+    def take(self, lane: Lane[Row]) -> Row:
+        """The head leaves the queue to be worked on. It still counts, until `release` or `put_back`."""
+        row = lane.queue.popleft()
+        lane.waited = False
+        if lane.more and not lane.queue:
+            self._want_page(lane)
+        return row
+
+    def put_back(self, lane: Lane[Row], row: Row) -> None:
+        """A row taken becomes the head again."""
+        lane.queue.appendleft(row)
+
+    def release(self, row: Row) -> None:
+        """A row taken leaves memory: it no longer counts into the window."""
+        if not row.holds_token:
+            self._held -= 1
+
+    def back_off(self, lane: Lane[Row], head: Row, due_us: int, *, keeps_head: bool = False) -> list[Row]:
+        """Let a lane wait until `due_us`. The head is out of the queue and released.
+
+        Args:
+            keeps_head: It knows what is not on disk, so it stays in memory, outside the window.
+        Returns:
+            The other rows dropped from memory; they stay on disk, and their tokens are free.
+        """
+        dropped = list(lane.queue)
+        lane.queue.clear()
+        for row in dropped:
+            self.release(row)
+        if lane.beyond is not None:
+            lane.beyond += len(dropped) + (not keeps_head)
+        lane.more = lane.more or bool(dropped) or lane.arriving > 0 or not keeps_head
+        lane.last_seq = head.seq if keeps_head else head.seq - 1
+        lane.due_us = due_us
+        if keeps_head:
+            lane.queue.append(head)
+        return dropped
+
+    def wake(self, lane: Lane[Row]) -> None:
+        """The back-off is over: the head is read, or if it was kept counts again."""
+        lane.due_us = None
+        lane.waited = True
+        if lane.queue and not lane.queue[0].holds_token:
+            self._held += 1
+        if lane.more:
+            self._want_page(lane)
+
+    def pass_over(self, lane: Lane[Row], seq: int) -> None:
+        """The head that a lane in back-off waits for, on disk alone, is another's from here on: go on behind it."""
+        if lane.due_us is not None and not lane.queue and lane.last_seq == seq - 1:
+            lane.last_seq = seq
+            self.wake(lane)
+            lane.waited = False
+
+    def settle(self, lane: Lane[Row]) -> None:
+        """Keep an idle lane warm for a while, and one whose rows are on disk if there is room; else let it go."""
+        if lane.busy or not lane.is_idle:
+            if len(self._hungry) > self._hungry_limit and lane.is_on_disk:
+                self._evict(lane.key)
+                self.restart_scan()
+            return
+        if lane.is_heavy:
+            self._warm.discard(lane.key)
+            self._evict(lane.key)
+        elif (gone := self._warm.add(lane.key)) is not None:
+            self._evict(gone)
+
+    @property
+    def has_warm(self) -> bool:
+        """Whether idle lanes are kept."""
+        return len(self._warm) > 0
+
+    def sweep(self) -> bool:
+        """Evict the lanes that have been idle since before the last sweep.
+
+        Returns:
+            Whether idle lanes are left for the next one.
+        """
+        for key in self._warm.sweep():
+            self._evict(key)
+        return self.has_warm
+
+    def refill(self, *, scan: bool = True) -> list[Lane[Row]]:
+        """Read pages while the window has room: lanes that wait for one and the scan (if wanted) take turns.
+
+        Returns:
+            The lanes that got rows. After some dozen reads the rest is left to the next call (`can_refill`), so that
+            a scan of many conversations holds nobody up.
+        """
+        fed: list[Lane[Row]] = []
+        for _ in range(_READS_AT_ONCE):
+            if not self.can_refill(scan=scan):
+                break
+            if self._hungry:
+                lane = next(iter(self._hungry.values()))
+                if self._feed(lane):
+                    fed.append(lane)
+            if scan and self._scanning and self._has_room:
+                found = self._scan_step()
+                if found is not None:
+                    fed.append(found)
+        return fed
+
+    def can_refill(self, *, scan: bool = True) -> bool:
+        """Whether `refill` has something to read and room for it."""
+        return self._has_room and bool(self._hungry or (scan and self._scanning))
+
+    @property
+    def _has_room(self) -> bool:
+        return self._held + self._page <= self._window
+
+    def restart_scan(self) -> None:
+        """Walk the conversations once more: something was left on disk without a lane."""
+        self._rescan = self._scanning
+        self._scanning = True
+
+    def _scan_step(self) -> Lane[Row] | None:
+        key = self._backlog.next_key(self._cursor)
+        if key is None:
+            self._scanning = self._rescan
+            self._rescan = False
+            self._cursor = ""
+            return None
+        self._cursor = key
+        lane = self._lanes.get(key)
+        if lane is None:
+            lane = self.open(key)
+            if not lane.more:
+                lane.more = True
+                lane.beyond = None
+        elif key not in self._hungry:
+            return None
+        return lane if self._feed(lane) else None
+
+    def _feed(self, lane: Lane[Row]) -> bool:
+        """Read a page, if the lane wants one still: a scan may have fed it since it asked."""
+        self._hungry.pop(lane.key, None)
+        wants = lane.more and not lane.queue and not lane.paused and lane.due_us is None
+        return wants and self._read_page(lane)
+
+    def _read_page(self, lane: Lane[Row]) -> bool:
+        rows = self._backlog.rows(lane.key, lane.last_seq, self._page)
+        lane.more = len(rows) >= self._page
+        for row in rows:
+            lane.queue.append(row)
+            lane.last_seq = row.seq
+            if not row.holds_token:
+                self._held += 1
+        if lane.beyond is not None:
+            lane.beyond -= len(rows)
+        if not lane.more and not lane.arriving:
+            lane.beyond, lane.counted_seq = 0, lane.last_seq
+        if not rows:
+            self.settle(lane)
+        return bool(rows)
+
+    def _want_page(self, lane: Lane[Row]) -> None:
+        if not lane.queue and lane.due_us is None:
+            self._hungry[lane.key] = lane
+
+    def _evict(self, key: str) -> None:
+        del self._lanes[key]
+        # It may have asked for a page that it did not need in the end.
+        self._hungry.pop(key, None)

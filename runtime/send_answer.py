@@ -1,0 +1,66 @@
+"""What an adapter answered, as it can be stored: an answer that breaks a rule costs itself, never the runtime. Pure."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import attrs
+
+from ..actors.errors import Code, Permanence
+from ..actors.text import clean_text
+from .channel import NotSent, SendOutcome, Sent, Uncertain
+from .defaults import MAX_PAUSE_S
+
+_MAX_ID_CHARS: Final = 1_000
+_MAX_TEXT_CHARS: Final = 500
+
+
+def checked_answer(answer: object) -> SendOutcome:
+    """Read what `send` or `reconcile` returned.
+
+    Args:
+        answer: Anything.
+    Returns:
+        The answer itself where it keeps every rule. Else the nearest that does: text without lone surrogates and cut
+        to length, a pause from 0 to `max_pause_s` or none. What tells nothing is uncertain: no outcome at all, a `NotSent` whose code or permanence is none.
+    """
+    match answer:
+        case Sent(platform_message_id=identity):
+            if identity is None or (type(identity) is str and identity.isascii() and len(identity) < 100):
+                return answer
+            return Sent(_text(identity, _MAX_ID_CHARS), bool(answer.deduped))
+        case NotSent():
+            return _checked_refusal(answer)
+        case Uncertain(reason=reason):
+            said = _text(reason, _MAX_TEXT_CHARS)
+            return answer if said == reason else Uncertain(said)
+        case _:
+            return Uncertain(f"the adapter answered {type(answer).__name__}")
+
+
+def _checked_refusal(answer: NotSent) -> SendOutcome:
+    if not _is(answer.code, Code) or not _is(answer.permanence, Permanence):
+        return Uncertain("the adapter answered NotSent without a code or permanence")
+    after_s, text = _pause(answer.retry_after_s), _text(answer.text, _MAX_TEXT_CHARS)
+    if after_s == answer.retry_after_s and text == answer.text:
+        return answer
+    return attrs.evolve(answer, retry_after_s=after_s, text=text)
+
+
+def _pause(after_s: object) -> float | None:
+    if not isinstance(after_s, int | float) or isinstance(after_s, bool) or not math.isfinite(after_s):
+        return None
+    return max(0.0, min(float(after_s), MAX_PAUSE_S))
+
+
+def _text(value: object, limit: int) -> str:
+    """A text as it is; of anything else what it prints as."""
+    return clean_text(value if isinstance(value, str) else str(value))[:limit]
+
+
+def _is(value: object, kind: type) -> bool:
+    return isinstance(value, kind)
+
+
+__all__ = ["checked_answer"]
