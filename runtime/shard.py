@@ -270,6 +270,9 @@ class ShardActor(Actor[ShardMessage]):
         leased = await services.store.take_lease(self.number)
         for topic in services.topics.values():
             await topic.pool.revoke([turn for turn in topic.pool.all_jobs if turn.shard is self])
+        for delivery in services.deliveries.values():
+            lookups = [send for send in delivery.pool.all_jobs if send.shard is self and send.is_lookup]
+            await delivery.pool.revoke(lookups)
         for turn in self.inbox.turns:
             if turn.holds_slot:
                 turn.holds_slot = False
@@ -295,6 +298,10 @@ class ShardActor(Actor[ShardMessage]):
             for row_id, send in self._sends.items()
             if not send.is_lookup and row_id in flying and flying[row_id].claim == send.row.record.claim
         ]
+        for send in self._sends.values():
+            # Told already, and not to go on: the word of it may have been the message that the crash took along.
+            if send not in under_way and send.outcome_message is not None:
+                send.free_slot()
         self._sends.clear()
         for send in under_way:
             self._sends[send.row.record.id] = send

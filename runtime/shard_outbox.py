@@ -182,7 +182,7 @@ class ShardOutbox:
         """Record what became of a send, and let the next one of its conversation start in the same commit."""
         send = message.send
         if self.sends.get(send.row.record.id) is not send:
-            send.delivery.pool.give_back()
+            send.free_slot()
             return
         if send.is_ending:
             return
@@ -200,9 +200,8 @@ class ShardOutbox:
         send, record = message.send, message.send.row.record
         now_us = self._services.clock.wall_us()
         if self.sends.get(record.id) is not send:
-            send.delivery.pool.give_back()
+            send.free_slot()
             return
-        del self.sends[record.id]
         if message.failed is not None:
             send.row.lookups += 1
             if not send.delivery.retry.is_spent(send.row.lookups):
@@ -220,7 +219,9 @@ class ShardOutbox:
                     self._undecided(send)
                     return
                 event = Drop()
-        self._end(send, (outbox_move(record, event, now_us=now_us, claim=None),))
+        move = outbox_move(record, event, now_us=now_us, claim=None)
+        del self.sends[record.id]
+        self._end(send, (move,))
 
     def _announce(self, record: OutboxRecord) -> tuple[OutboxLane, bool]:
         """Open the lane of a new row; its start may ride along where nothing of the conversation comes before it."""
@@ -313,14 +314,13 @@ class ShardOutbox:
         shard, lane, row = self._shard, send.lane, send.row
         pool = send.delivery.pool
         after = moves[-1].after
-        following: PendingRow | None = None
         now_us = self._services.clock.wall_us()
-        if lets_next_go(after) and not pool.has_line:
-            following = self._ride(lane, send)
+        following = self._ride(lane, send) if lets_next_go(after) and not pool.has_line else None
         if following is None:
-            pool.give_back()
+            send.free_slot()
             all_moves = moves
         else:
+            send.holds_slot = False
             shard.hold(pool)
             all_moves = (*moves, self._start_move(following, now_us))
 
@@ -394,6 +394,7 @@ class ShardOutbox:
         self._look(send.lane)
 
     def _leave_slot(self, send: Send) -> None:
+        del self.sends[send.row.record.id]
         self.lanes.release(send.row)
         send.lane.busy = False
-        send.delivery.pool.give_back()
+        send.free_slot()

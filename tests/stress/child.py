@@ -11,7 +11,6 @@ import gc
 import json
 import logging
 import os
-import random
 import resource
 import signal
 import sys
@@ -67,7 +66,7 @@ class Run:
         self._plan = plan
         self._ending = plan.endings[number]
         self._is_last = number == len(plan.endings) - 1
-        self._saboteur = Saboteur(random.Random(plan.seed * 31 + number), relayed=plan.relayed)
+        self._saboteur = Saboteur(plan.seed * 31 + number, relayed=plan.relayed)
         self._saboteur.install()
         self._limit_s = 60 + plan.sizes.messages / 100
 

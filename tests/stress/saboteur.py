@@ -72,23 +72,25 @@ class Saboteur:
         struck: Crashes so far, by the name of the place.
     """
 
-    def __init__(self, chance: random.Random, *, relayed: bool) -> None:
+    def __init__(self, seed: int, *, relayed: bool) -> None:
         self.struck: list[str] = []
-        self._chance = chance
-        self._kinds = [kind for kind in PLACES if relayed or kind != "relay"]
+        # One for each kind: which of them comes first is left to the scheduler.
+        self._chances = {
+            kind: random.Random(f"{seed} {kind}") for kind in PLACES if relayed or kind != "relay"
+        }
         self._armed: set[Place] = set()
 
     def install(self) -> None:
         """Put a wrapper around each place. It stays for the life of the process."""
-        for kind in self._kinds:
+        for kind in self._chances:
             for place in PLACES[kind]:
                 self._wrap(place)
 
     async def run(self, runtime: Runtime, handled: Callable[[], int], marks: Sequence[int]) -> None:
         """Strike each kind at each of these numbers of handled messages, and a bit."""
         async with trio.open_nursery() as nursery:
-            for kind in self._kinds:
-                late = [mark + self._chance.randrange(100) for mark in marks]
+            for kind, chance in self._chances.items():
+                late = [mark + chance.randrange(100) for mark in marks]
                 nursery.start_soon(self._strike, runtime, kind, handled, late)
 
     async def _strike(
@@ -103,7 +105,7 @@ class Saboteur:
             await runtime.wait_until(is_reached)
             if len(times_s) >= BUDGET:
                 await trio.sleep_until(times_s[-BUDGET] + PERIOD_S)
-            self._armed.add(self._chance.choice(PLACES[kind]))
+            self._armed.add(self._chances[kind].choice(PLACES[kind]))
             times_s.append(trio.current_time())
 
     def _wrap(self, place: Place) -> None:
