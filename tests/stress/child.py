@@ -129,7 +129,8 @@ class Run:
         """The part of the strikes that is this run's."""
         until = self._plan.sizes.messages if self._is_last else self._ending.mark
         step = self._plan.sizes.messages / self._plan.strikes
-        return [int(n * step) for n in range(self._plan.strikes) if before <= n * step < until]
+        marks = (int((n + 0.5) * step) for n in range(self._plan.strikes))
+        return [mark for mark in marks if before <= mark < until]
 
     async def _tell_mark(self, runtime: Runtime, handled: Callable[[], int]) -> None:
         if self._ending.kind not in {EndKind.KILL, EndKind.STOP}:
@@ -239,6 +240,11 @@ def main(folder: Path, seed: int, sizes: Sizes, number: int, fault: str) -> int:
     try:
         trio.run(Run(folder, Plan(seed, sizes), number).go)
     except FailPointError:
+        return JOURNAL_FAILED
+    except BaseExceptionGroup as group:
+        # What this program was about to ask of the runtime may fail with it.
+        if group.subgroup(FailPointError) is None:
+            raise
         return JOURNAL_FAILED
     return 0
 

@@ -185,7 +185,7 @@ class Plan:
     @property
     def strikes(self) -> int:
         """How often each kind of actor crashes in all runs together."""
-        return max(3, min(20, self.sizes.messages // 2_000))
+        return max(4, min(20, self.sizes.messages // 2_000))
 
     def _ending(self, chance: random.Random, kind: EndKind, place: int, share: float) -> Ending:
         mark = int(share * (place + chance.uniform(0.3, 1.0)))
