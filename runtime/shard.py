@@ -273,22 +273,22 @@ class ShardActor(Actor[ShardMessage]):
         for delivery in services.deliveries.values():
             lookups = [send for send in delivery.pool.all_jobs if send.shard is self and send.is_lookup]
             await delivery.pool.revoke(lookups)
-        for turn in self.inbox.turns:
-            if turn.holds_slot:
-                turn.holds_slot = False
-                turn.topic.pool.give_back()
-        for pool, slots in self._held.items():
-            for _ in range(slots):
-                pool.give_back()
-        self._held.clear()
-        # Once, even if this recovery fails in its turn.
-        tokens, self.inbox.tokens_held = self.inbox.tokens_held, 0
-        services.tokens.give_back(tokens)
+        inbox, outbox = ShardInbox(self, services), ShardOutbox(self, services, self._sends)
+        turns, tokens = self.inbox.turns, self.inbox.tokens_held
+        held, self._held = self._held, Counter()
+        # Before anything is given back: lanes of the old run that stand in line for a slot must get none of it.
+        self.inbox, self.outbox = inbox, outbox
         self.epoch = leased.epoch
         self._unsettled = 0
         self._flush_told = False
-        self.inbox = ShardInbox(self, services)
-        self.outbox = ShardOutbox(self, services, self._sends)
+        for turn in turns:
+            if turn.holds_slot:
+                turn.holds_slot = False
+                turn.topic.pool.give_back()
+        for pool, slots in held.items():
+            for _ in range(slots):
+                pool.give_back()
+        services.tokens.give_back(tokens)
         now_us = services.clock.wall_us()
         reader = services.store.reader
         claimed = [record for record in reader.claimed() if record.shard == self.number]
