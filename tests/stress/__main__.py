@@ -1,4 +1,4 @@
-"""`python -m tests.stress`: plan after plan, each with a seed of its own, for as long as asked; `script/soak --stress`."""
+"""`script/soak --stress`: plan after plan, each with a seed of its own, for as long as asked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,12 @@ _SHOWN = 40
 
 
 @click.command()
-@click.option("--minutes", default=60.0, show_default=True, help="Begin a plan until so much time is over; one at least.")
+@click.option(
+    "--minutes",
+    default=60.0,
+    show_default=True,
+    help="Begin a plan until so much time is over; one at least.",
+)
 @click.option("--seed", type=int, help="Of the first plan; the next ones count on.  [default: by chance]")
 @click.option("--conversations", default=FULL.conversations, show_default=True)
 @click.option("--messages", default=FULL.messages, show_default=True)

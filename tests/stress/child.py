@@ -1,4 +1,4 @@
-"""One run of the process under stress: `python -m tests.stress.child FOLDER SEED CONVERSATIONS MESSAGES KILLS RUN FAULT`.
+"""One run under stress: `python -m tests.stress.child FOLDER SEED CONVERSATIONS MESSAGES KILLS RUN FAULT`.
 
 Says what it is at, one JSON object a line: `opening`, `mark` (its end is near), `sample` (memory), `done`. With a mark
 or without an end of its own it goes on until it is killed. FAULT is `-`, or a fault of the product with its call:
@@ -199,9 +199,9 @@ class Run:
             rows_held=sum(shard.inbox.lanes.held_rows + shard.outbox.lanes.held_rows for shard in shards),
             lane_tokens=sum(lane.tokens for shard in shards for lane in shard.inbox.lanes.values()),
             lanes_at_work=sum(
-                not lane.is_idle
+                sum(not lane.is_idle for lane in shard.inbox.lanes.values())
+                + sum(not lane.is_idle for lane in shard.outbox.lanes.values())
                 for shard in shards
-                for lane in [*shard.inbox.lanes.values(), *shard.outbox.lanes.values()]
             ),
         )
 
@@ -251,6 +251,6 @@ def main(folder: Path, seed: int, sizes: Sizes, number: int, fault: str) -> int:
 
 if __name__ == "__main__":
     _, where, *numbers, wrong = sys.argv
-    given_seed, conversations, messages, kills, run = map(int, numbers)
+    given_seed, conversations, messages, kills, which = map(int, numbers)
     of = Sizes(conversations=conversations, messages=messages, kills=kills)
-    sys.exit(main(Path(where), given_seed, of, run, wrong))
+    sys.exit(main(Path(where), given_seed, of, which, wrong))

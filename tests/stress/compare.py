@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 from shardline.storage.sqlite.health import broken_chains, integrity
@@ -118,9 +119,7 @@ def _sends(found: Found, wanted: dict[str, Wanted]) -> Iterator[str]:
 
 
 def _events(found: Found, wanted: dict[str, Wanted]) -> Iterator[str]:
-    want = Counter(
-        want.script.name for want in wanted.values() if want.script.has_event and not want.is_dead
-    )
+    want = Counter(want.script.name for want in wanted.values() if want.script.has_event and not want.is_dead)
     for name in want.keys() | found.events.keys():
         if want[name] != found.events[name]:
             yield f"{name}: {found.events[name]} events, wanted {want[name]}"
@@ -141,7 +140,7 @@ def _states(found: Found, wanted: dict[str, Wanted]) -> Iterator[str]:
                 pad = want.script.pad
         state = found.states.get(key, {})
         if (state.get("turns", 0), state.get("chain", "")) != (len(done), chain):
-            yield f"{key}: its state is that of {state.get('turns')} turns in another order, wanted {len(done)}"
+            yield f"{key}: its state is that of {state.get('turns')!r} turns in another order, wanted {len(done)}"
         if state.get("pad", "") != "x" * pad:
             yield f"{key}: another turn's padding"
 
@@ -151,6 +150,6 @@ def _sent_order(found: Found) -> Iterator[str]:
     places = {send.idempotency_key: send.seq for send in found.sends.values()}
     for key, lines in found.lines.items():
         seqs = [places.get(line.idempotency_key, 0) for line in lines]
-        for before, after in zip(seqs, seqs[1:], strict=False):
+        for before, after in pairwise(seqs):
             if after < before:
                 yield f"{key}: the send of seq {after} went out after that of {before}"

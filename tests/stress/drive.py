@@ -22,15 +22,16 @@ ROOT: Final = Path(__file__).parents[2]
 _MIB: Final = 1 << 20
 MEMORY_GROWTH_BYTES: Final = 20 * _MIB
 LOG_BYTES: Final = 64 * _MIB
-MESSAGE_BYTES: Final = 8_192
+MESSAGE_BYTES: Final = 4_096
 """Of the store's file, for each message with all that comes of it."""
 
 # Between two looks the messages in flight differ, by the size of the windows at most.
-OBJECT_GROWTH: Final = 60_000
-LANE_OBJECTS: Final = 24
-_IDLE_OBJECTS: Final = 20_000
+OBJECT_GROWTH: Final = 20_000
+LANE_OBJECTS: Final = 8
+_IDLE_OBJECTS: Final = 10_000
 
 Facts = Mapping[str, object]
+NOTHING: Final[Facts] = {}
 
 
 @attrs.frozen(kw_only=True)
@@ -90,7 +91,7 @@ def drive(folder: Path, seed: int, sizes: Sizes, *, fault: str = "-") -> Report:
             break
     took_s = time.monotonic() - begun_s
     samples = [facts for facts in told if facts["event"] == "sample"]
-    done = next((facts for facts in told if facts["event"] == "done"), {})
+    done: Facts = next((facts for facts in told if facts["event"] == "done"), NOTHING)
     file_bytes = store.stat().st_size if store.exists() else 0
     if not wrong:
         wrong = [*_left_over(done), *_grown(plan, samples, file_bytes), *differences(plan, store)]

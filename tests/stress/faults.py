@@ -54,7 +54,7 @@ def lose_at_recovery(is_now: Once) -> None:
             if not recovery.moves or not is_now():
                 return recovery
             first, *others = recovery.moves
-            done = changed(first, after=changed(first.after, status=InboxStatus.DONE))
+            done = attrs.evolve(first, after=changed(first.after, status=InboxStatus.DONE))
             return attrs.evolve(recovery, moves=(done, *others), suspects=())
 
         return recover

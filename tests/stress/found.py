@@ -146,9 +146,7 @@ def _steps(database: apsw.Connection) -> Iterator[Step]:
 
 
 def _states(database: apsw.Connection) -> dict[str, dict[str, Plain]]:
-    rows = cast(
-        "list[tuple[str, bytes]]", database.execute("SELECT key, state FROM conversation").fetchall()
-    )
+    rows = cast("list[tuple[str, bytes]]", database.execute("SELECT key, state FROM conversation").fetchall())
     return {
         key: cast("dict[str, Plain]", unpack_plain(state, limit_bytes=_STATE_BYTES)) for key, state in rows
     }

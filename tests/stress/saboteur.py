@@ -1,4 +1,4 @@
-"""Lets actors crash while they work, each kind at seeded moments of a run, never more often than its supervisor bears."""
+"""Lets actors crash while they work, at seeded moments, never more often than their supervisor bears."""
 
 from __future__ import annotations
 
