@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
-from shardline.storage.sqlite.health import broken_chains, integrity
+from shardline.storage.sqlite.health import integrity
 from shardline.storage.sqlite.look import Look
+from shardline.storage.sqlite.verify import verify
 from tests.stress.bot import linked
 from tests.stress.found import Found, Send, read_found
 from tests.stress.model import SendStory, Wanted, wanted_of, wrong_in
@@ -25,7 +26,11 @@ def differences(plan: Plan, store: Path) -> list[str]:
         store: What is left of it, at rest; the ledgers lie beside it.
     """
     with Look(store) as look:
-        health = [*integrity(look, is_full=True), *(f"broken chain: {text}" for text in broken_chains(look))]
+        health = integrity(look, is_full=True)
+        health += [
+            f"history, {one.fault}: shard {one.shard}, row {one.hseq} {one.text}"
+            for one in verify(look).findings
+        ]
     found, wanted = read_found(store), wanted_of(plan)
     return [
         *health,

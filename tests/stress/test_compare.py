@@ -106,10 +106,10 @@ DAMAGES = {
         run("DELETE FROM event WHERE id = (SELECT max(id) FROM event)"),
         "0 events, wanted 1",
     ),
-    "the history is another one": (run("UPDATE history SET claim = 9 WHERE id = 50"), "broken chain: shard"),
+    "the history is another one": (run("UPDATE history SET claim = 9 WHERE id = 50"), "history, changed"),
     "a row of the history is gone": (
         run("DELETE FROM history WHERE id = (SELECT max(id) FROM history)"),
-        "broken chain: shard",
+        "history, cut_off",
     ),
     "a send did not take place": (edited(lambda lines: lines[1:]), "said to be sent and did not go out"),
     "a send took place twice": (edited(lambda lines: [lines[0], *lines]), "twice under one claim"),
