@@ -47,6 +47,7 @@ class Send:
         "answer",
         "delivery",
         "due_s",
+        "holds_slot",
         "is_answered",
         "is_ending",
         "is_lookup",
@@ -71,6 +72,7 @@ class Send:
         self.row = row
         self.delivery = delivery
         self.is_lookup = is_lookup
+        self.holds_slot = True
         self.answer: SendOutcome | None = None
         self.is_answered = False
         self.is_ending = False
@@ -99,6 +101,12 @@ class Send:
             attempt=record.attempts,
             reply_to=content.reply_to,
         )
+
+    def free_slot(self) -> None:
+        """Give its slot back, unless that is done or another job has it."""
+        if self.holds_slot:
+            self.holds_slot = False
+            self.delivery.pool.give_back()
 
     def ended(self, error: BaseException | None, *, timed_out: bool, cancelled: bool) -> None:
         """Tell the shard how it ended. Whatever is not a clean answer leaves the result open."""

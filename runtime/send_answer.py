@@ -23,7 +23,8 @@ def checked_answer(answer: object) -> SendOutcome:
         answer: Anything.
     Returns:
         The answer itself where it keeps every rule. Else the nearest that does: text without lone surrogates and cut
-        to length, a pause from 0 to `max_pause_s` or none. What tells nothing is uncertain: no outcome at all, a `NotSent` whose code or permanence is none.
+        to length, a pause from 0 to `max_pause_s` or none. What tells nothing is uncertain: no outcome at all, a
+        `NotSent` whose code or permanence is none.
     """
     match answer:
         case Sent(platform_message_id=identity):

@@ -290,22 +290,25 @@ class ShardActor(Actor[ShardMessage]):
         leased = await services.store.take_lease(self.number)
         for topic in services.topics.values():
             await topic.pool.revoke([turn for turn in topic.pool.all_jobs if turn.shard is self])
-        for turn in self.inbox.turns:
-            if turn.holds_slot:
-                turn.holds_slot = False
-                turn.topic.pool.give_back()
-        for pool, slots in self._held.items():
-            for _ in range(slots):
-                pool.give_back()
-        self._held.clear()
-        # Once, even if this recovery fails in its turn.
-        tokens, self.inbox.tokens_held = self.inbox.tokens_held, 0
-        services.tokens.give_back(tokens)
+        for delivery in services.deliveries.values():
+            lookups = [send for send in delivery.pool.all_jobs if send.shard is self and send.is_lookup]
+            await delivery.pool.revoke(lookups)
+        inbox, outbox = ShardInbox(self, services), ShardOutbox(self, services, self._sends)
+        turns, tokens = self.inbox.turns, self.inbox.tokens_held
+        held, self._held = self._held, Counter()
+        # Before anything is given back: lanes of the old run that stand in line for a slot must get none of it.
+        self.inbox, self.outbox = inbox, outbox
         self.epoch = leased.epoch
         self._unsettled = 0
         self._flush_told = False
-        self.inbox = ShardInbox(self, services)
-        self.outbox = ShardOutbox(self, services, self._sends)
+        for turn in turns:
+            if turn.holds_slot:
+                turn.holds_slot = False
+                turn.topic.pool.give_back()
+        for pool, slots in held.items():
+            for _ in range(slots):
+                pool.give_back()
+        services.tokens.give_back(tokens)
         now_us = services.clock.wall_us()
         reader = services.store.reader
         claimed = [record for record in reader.claimed() if record.shard == self.number]
@@ -315,6 +318,10 @@ class ShardActor(Actor[ShardMessage]):
             for row_id, send in self._sends.items()
             if not send.is_lookup and row_id in flying and flying[row_id].claim == send.row.record.claim
         ]
+        for send in self._sends.values():
+            # Told already, and not to go on: the word of it may have been the message that the crash took along.
+            if send not in under_way and send.outcome_message is not None:
+                send.free_slot()
         self._sends.clear()
         for send in under_way:
             self._sends[send.row.record.id] = send

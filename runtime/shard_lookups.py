@@ -21,9 +21,8 @@ def looked_up(outbox: ShardOutbox, message: LookedUp, services: Services) -> Non
     send, record = message.send, message.send.row.record
     now_us = services.clock.wall_us()
     if outbox.sends.get(record.id) is not send:
-        send.delivery.pool.give_back()
+        send.free_slot()
         return
-    del outbox.sends[record.id]
     if message.failed is not None:
         send.row.lookups += 1
         if not send.delivery.retry.is_spent(send.row.lookups):
@@ -41,7 +40,9 @@ def looked_up(outbox: ShardOutbox, message: LookedUp, services: Services) -> Non
                 _undecided(outbox, send, services)
                 return
             event = Drop()
-    outbox.end(send, (outbox_move(record, event, now_us=now_us, claim=None),))
+    move = outbox_move(record, event, now_us=now_us, claim=None)
+    del outbox.sends[record.id]
+    outbox.end(send, (move,))
 
 
 def _hold(outbox: ShardOutbox, send: Send, services: Services) -> None:
@@ -63,6 +64,7 @@ def _undecided(outbox: ShardOutbox, send: Send, services: Services) -> None:
 
 
 def _leave_slot(outbox: ShardOutbox, send: Send) -> None:
+    del outbox.sends[send.row.record.id]
     outbox.lanes.release(send.row)
     send.lane.busy = False
-    send.delivery.pool.give_back()
+    send.free_slot()

@@ -179,7 +179,7 @@ class ShardOutbox:
         """Record what became of a send, and let the next one of its conversation start in the same commit."""
         send = message.send
         if self.sends.get(send.row.record.id) is not send:
-            send.delivery.pool.give_back()
+            send.free_slot()
             return
         if send.is_ending:
             return
@@ -299,14 +299,13 @@ class ShardOutbox:
         shard, lane, row = self._shard, send.lane, send.row
         pool = send.delivery.pool
         after = moves[-1].after
-        following: PendingRow | None = None
         now_us = self._services.clock.wall_us()
-        if lets_next_go(after):
-            following = self._ride(lane, send)
+        following = self._ride(lane, send) if lets_next_go(after) else None
         if following is None:
-            pool.give_back()
+            send.free_slot()
             all_moves = moves
         else:
+            send.holds_slot = False
             shard.hold(pool)
             all_moves = (*moves, self._start_move(following, now_us))
 
