@@ -39,6 +39,7 @@ from .retry import RetryPolicy
 from .services import Services
 from .tokens import Tokens
 from .topology import Topology
+from .turn_breaker import BreakerStatus
 
 
 @attrs.frozen(kw_only=True)
@@ -51,6 +52,8 @@ class Status:
         run: Counters of this run, by name.
         tokens_free: Tokens the edges may still take.
         running_turns, running_sends: Under way now.
+        overdue_turns: Of them, turns past their time limit whose handler has not ended yet.
+        breakers: One for each handler that has one.
         actors: The actor tree: what the root supervises, in start order.
     """
 
@@ -61,6 +64,8 @@ class Status:
     tokens_free: int
     running_turns: int
     running_sends: int
+    overdue_turns: int
+    breakers: tuple[BreakerStatus, ...]
     actors: tuple[ChildStatistics, ...]
 
 
@@ -274,6 +279,10 @@ class Runtime:
             run=dict(services.counters),
             tokens_free=services.tokens.free,
             running_turns=sum(len(topic.pool.running) for topic in services.topics.values()),
+            overdue_turns=sum(topic.overdue_turns for topic in services.topics.values()),
+            breakers=tuple(
+                breaker.status for topic in services.topics.values() for breaker in topic.breakers.values()
+            ),
             running_sends=sum(len(delivery.pool.running) for delivery in services.deliveries.values()),
             actors=self._tree.root.statistics(),
         )

@@ -199,14 +199,18 @@ class Context:
             headers: Of an event.
             idem_key: An event with the same one is stored once.
         Raises:
-            BusError: INVALID_TOPIC, NO_SUBSCRIBER, INVALID_MESSAGE, HOP_LIMIT, STALE_CLAIM after the turn.
+            BusError: INVALID_TOPIC, NO_SUBSCRIBER, INVALID_MESSAGE, STALE_CLAIM after the turn; HOP_LIMIT, an event
+                that too many messages caused. A message that too many caused is stored, and dead where it arrives.
         """
         self._check_active()
-        if self.message.hops + 1 > MAX_HOPS:
-            raise BusError(
-                Code.HOP_LIMIT, f"more than {MAX_HOPS} messages caused one another", hops=self.message.hops
-            )
         if self._surroundings.is_event_topic(topic):
+            # An event has no row that could be dead; a message over the limit is, where it arrives.
+            if self.message.hops + 1 > MAX_HOPS:
+                raise BusError(
+                    Code.HOP_LIMIT,
+                    f"more than {MAX_HOPS} messages caused one another",
+                    hops=self.message.hops,
+                )
             check_plain(payload)
             self._add(EventEffect(topic, payload, key, dict(headers or {}), idem_key))
             return

@@ -29,6 +29,7 @@ BASE_DELAY_S: Final = 0.5
 DELAY_MULTIPLIER: Final = 2.0
 MAX_DELAY_S: Final = 30.0
 MIN_DELAY_S: Final = 0.05
+MAX_RETRY_LATER_S: Final = _DAY_S
 SUSPECT_CRASHES: Final = 2
 MAX_BLAMES: Final = 5
 MAX_ERRORS: Final = 32
@@ -86,7 +87,15 @@ DEFAULTS: Final[tuple[Default, ...]] = (
     Default("base_delay_s", BASE_DELAY_S, "seconds", "upper bound of the first wait"),
     Default("delay_multiplier", DELAY_MULTIPLIER, "times", "by which the bound grows with each failure"),
     Default("max_delay_s", MAX_DELAY_S, "seconds", "upper bound of every wait"),
-    Default("min_delay_s", MIN_DELAY_S, "seconds", "lower bound of every wait with jitter"),
+    Default(
+        "min_delay_s", MIN_DELAY_S, "seconds", "lower bound of every wait with jitter, and of `RetryLater`"
+    ),
+    Default(
+        "max_retry_later_s",
+        MAX_RETRY_LATER_S,
+        "seconds",
+        "upper bound of the wait that `RetryLater` asks for",
+    ),
     Default("suspect_crashes", SUSPECT_CRASHES, "crashes", "found claimed so often, a message is run apart"),
     Default("max_blames", MAX_BLAMES, "crashes", "found claimed alone so often, a message is dead"),
     Default("max_errors", MAX_ERRORS, "errors", "kept with a row; the history has them all"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import trio
@@ -14,6 +15,7 @@ from ...actors.errors import BusError, Code
 from ...actors.plain import Plain
 from ...actors.supervisor import ChildStatistics
 from ...storage.commands import Commit, Fact
+from ..breaker import CircuitState
 from ..defaults import PULSE_S
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ NAMESPACE = "core"
 KEY = "instance_status"
 _FACT_BYTES = 64 * 1024
 _MAX_TURNS = 50
+_MAX_BREAKERS = 50
 _WATCHED = ("accepted", "handled", "sent")
 """Counters whose last change is told: a bot that stands still shows by it."""
 
@@ -76,6 +79,7 @@ class PulseActor:
                         "key": turn.lane.key,
                         "topic": turn.row.record.topic,
                         "age_s": round(now_s - begun_s, 3),
+                        "overdue": turn.due_s <= now_s,
                     }
                 )
         turns.sort(key=_age, reverse=True)
@@ -85,14 +89,27 @@ class PulseActor:
             "pid": os.getpid(),
             "host": socket.gethostname(),
             "running_turns": len(turns),
+            "overdue_turns": sum(actor.overdue_turns for actor in services.topics.values()),
             "oldest_turns": turns[:_MAX_TURNS],
             "running_sends": sum(len(one.pool.running) for one in services.deliveries.values()),
             "tokens_free": services.tokens.free,
             "stopping": services.draining,
+            "open_breakers": dict(islice(self._open_breakers(), _MAX_BREAKERS)),
             "edges": {edge.name.removeprefix("edge-"): _told(edge) for edge in self._edges()},
             **self._last_changes(now_us),
             "counters": dict(services.counters),
         }
+
+    def _open_breakers(self) -> Iterator[tuple[str, Plain]]:
+        for actor in self._services.topics.values():
+            for breaker in actor.breakers.values():
+                found = breaker.status
+                if found.state is not CircuitState.CLOSED:
+                    name = found.topic if found.channel is None else f"{found.topic}/{found.channel}"
+                    yield (
+                        name,
+                        f"{found.state.value}, {found.waiting} conversations wait, tries in {found.retry_in_s:.0f} s",
+                    )
 
     def _last_changes(self, now_us: int) -> dict[str, Plain]:
         """When each watched counter was last found changed; exact to one pulse, and nothing is noted per message."""

@@ -12,6 +12,8 @@ def status(
     refused: int = 0,
 ) -> Status:
     return Status(
+        overdue_turns=0,
+        breakers=(),
         inbox=inbox,
         outbox=outbox,
         retried=retried,

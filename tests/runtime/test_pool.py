@@ -26,6 +26,10 @@ class Task:
     due_s: float = 0.0
     ends: list[str] = attrs.field(factory=list[str])
     error: BaseException | None = None
+    cuts: int = 0
+
+    def cut_off(self) -> None:
+        self.cuts += 1
 
     def ended(self, error: BaseException | None, *, timed_out: bool, cancelled: bool) -> None:
         self.error = error
