@@ -83,7 +83,7 @@ class RetryLater(BusError):
         BusError: INVALID_MESSAGE, `after_s` is no finite number.
     """
 
-    def __init__(self, after_s: float, message: str = "", /, **context: object) -> None:
+    def __init__(self, after_s: float, message: str = "", **context: object) -> None:
         number: object = after_s
         if not isinstance(number, int | float) or isinstance(number, bool) or not math.isfinite(number):
             raise BusError(

@@ -106,10 +106,7 @@ class PulseActor:
                 found = breaker.status
                 if found.state is not CircuitState.CLOSED:
                     name = found.topic if found.channel is None else f"{found.topic}/{found.channel}"
-                    yield (
-                        name,
-                        f"{found.state.value}, {found.waiting} conversations wait, tries in {found.retry_in_s:.0f} s",
-                    )
+                    yield name, f"{found.state}, {found.waiting} waiting, tries in {found.retry_in_s:.0f} s"
 
     def _last_changes(self, now_us: int) -> dict[str, Plain]:
         """When each watched counter was last found changed; exact to one pulse, and nothing is noted per message."""

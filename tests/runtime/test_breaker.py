@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 
 import pytest
 import trio
@@ -23,10 +24,13 @@ from shardline import (
 )
 from shardline.adapters.base import Inbound
 from shardline.runtime.breaker import CircuitState
+from shardline.runtime.lane import LaneRow, Lanes
+from shardline.runtime.shard_inbox import ShardInbox
 from shardline.storage.memory import MemoryDatabase, open_memory
 from shardline.storage.records import InboxStatus
 from shardline.testing import FakeChannel
 from tests.kits.bots import texts_to, until_quiet
+from tests.kits.crashes import crash_in
 
 RULES = Breaker(failures=3, window_s=30, open_s=10)
 SLOWLY = RetryPolicy(max_retries=9, base_delay_s=60, max_delay_s=60, jitter="none")
@@ -320,13 +324,8 @@ async def test_a_stop_while_it_is_open_leaves_all_to_the_next_run(autojump_clock
         assert texts_to("c", channel) == ["one"]
 
 
-async def test_a_probe_whose_shard_restarts_is_replaced(
-    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_probe_whose_shard_restarts_is_replaced(autojump_clock: MockClock) -> None:
     """Nobody is told how it would have ended; another conversation tries."""
-    from shardline.runtime.shard_inbox import ShardInbox
-    from tests.kits.crashes import crash_in
-
     backend, channel = Backend(), FakeChannel()
     async with Runtime.open(backend.bot(), store=open_memory(shard_count=4), adapters=[channel]) as runtime:
         await open_it(runtime, channel, backend)
@@ -351,8 +350,6 @@ async def test_many_conversations_wait_without_a_message_in_memory(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A backlog of three hundred conversations behind an open breaker, with a window of few."""
-    from shardline.runtime.lane import LaneRow, Lanes
-
     database, backend, channel = MemoryDatabase(), Backend(), FakeChannel()
     async with Runtime.open(
         backend.bot(), store=open_memory(database=database, shard_count=2), adapters=[channel], grace_s=0
@@ -364,13 +361,13 @@ async def test_many_conversations_wait_without_a_message_in_memory(
         database = database.copy()
 
     every: list[Lanes[LaneRow]] = []
-    real = Lanes[LaneRow].__init__
+    made: Callable[..., None] = vars(Lanes)["__init__"]
 
-    def remember(self: Lanes[LaneRow], *args: object, **kwargs: object) -> None:
+    def note(self: Lanes[LaneRow], *args: object, **kwargs: object) -> None:
         every.append(self)
-        real(self, *args, **kwargs)  # type: ignore[arg-type]  # passed through
+        made(self, *args, **kwargs)
 
-    monkeypatch.setattr(Lanes, "__init__", remember)
+    monkeypatch.setattr(Lanes, "__init__", note)
     channel = FakeChannel()
     async with Runtime.open(
         backend.bot(),
