@@ -252,6 +252,8 @@ class Supervisor:
             bus_error_code=error_code_of(self._escalated),
         )
         self._finish()
+        if child.is_temporary:
+            self._end_for_good(child)
 
     def _finish(self) -> None:
         """Start nothing more, from this very step on."""

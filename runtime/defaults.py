@@ -40,6 +40,7 @@ STATE_BYTES: Final = 256 * _KIB
 DEDUPE_HORIZON_S: Final = 30 * _DAY_S
 RETENTION_S: Final = 30 * _DAY_S
 CONTROL_POLL_S: Final = 0.2
+CONTROL_CRASHES: Final = 2
 PULSE_S: Final = 5.0
 STALE_S: Final = 15.0
 
@@ -106,6 +107,12 @@ DEFAULTS: Final[tuple[Default, ...]] = (
     Default("dedupe_horizon_s", DEDUPE_HORIZON_S, "seconds", "how long a key is known as a repeat"),
     Default("retention_s", RETENTION_S, "seconds", "how long finished messages and history are kept"),
     Default("control_poll_s", CONTROL_POLL_S, "seconds", "between looks for control records"),
+    Default(
+        "control_crashes",
+        CONTROL_CRASHES,
+        "crashes",
+        "of what carries it out, and a decision is refused",
+    ),
     Default("pulse_s", PULSE_S, "seconds", "between two notes of how the runtime stands, for `status`"),
     Default("stale_s", STALE_S, "seconds", "old, and `status` calls such a note stale"),
 )

@@ -11,7 +11,7 @@ import trio
 
 from ..actors.errors import BusError, Code
 from ..storage.records import InboxRecord, InboxStatus, OutboxRecord, OutboxState, StoredInbox, StoredOutbox
-from .control.execute import purge_dead
+from .control.steps import purge_dead
 from .outbox_rules import Cancel, OutboxEvent, Requeue, ResolveDead, ResolveResend, ResolveSent
 from .shard_messages import MoveSend
 from .shard_messages import Requeue as RequeueMessage

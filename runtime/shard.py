@@ -10,7 +10,7 @@ import trio
 
 from ..actors.actor import Actor
 from ..actors.errors import BusError, Code
-from ..storage.commands import Commit, Committed, ControlDone, InboxMove, OutboxMove, Refused, Stored
+from ..storage.commands import Commit, Committed, ControlPart, InboxMove, OutboxMove, Refused, Stored
 from .emits import tell_arrival
 from .inbox_rules import Release as ReleaseTurn
 from .inbox_rules import inbox_move
@@ -141,7 +141,7 @@ class ShardActor(Actor[ShardMessage]):
         outbox: tuple[OutboxMove, ...] = (),
         then: Callable[[Committed], None],
         refused: Callable[[BusError], None] | None = None,
-        control: ControlDone | None = None,
+        control: ControlPart | None = None,
     ) -> None:
         """`submit` a Commit of transitions alone, and of the control record that asked for them."""
         at_us = self._services.clock.wall_us()

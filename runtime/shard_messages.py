@@ -15,7 +15,7 @@ from .inbox_rules import accepted
 
 if TYPE_CHECKING:
     from ..actors.errors import BusError
-    from ..storage.commands import Committed, ControlDone, Emit
+    from ..storage.commands import Committed, ControlPart, Emit
     from .channel import NotSent, SendOutcome, Sent
     from .lane import Lane
     from .outbox_rules import OutboxEvent
@@ -159,12 +159,12 @@ class SendDue:
 class Requeue:
     """Send a dead or parked message through again. Answers the row's id.
 
-    `control` is the record that asks for it, ended in the same commit.
+    `control` is the record that asks for it, ended or taken a step further in the same commit.
     """
 
     row_id: int
     reply: Reply[int]
-    control: ControlDone | None = None
+    control: ControlPart | None = None
 
 
 @value
@@ -174,7 +174,7 @@ class MoveSend:
     row_id: int
     event: OutboxEvent
     reply: Reply[int]
-    control: ControlDone | None = None
+    control: ControlPart | None = None
 
 
 @value

@@ -137,6 +137,20 @@ class ControlDone:
 
 
 @value
+class ControlStep:
+    """How far a waiting control record has come, in the commit that took it there; refused as `ControlDone` is.
+
+    `progress` is a JSON object, as text; it stands in place of the result until there is one.
+    """
+
+    number: int
+    progress: str
+
+
+ControlPart = ControlDone | ControlStep
+
+
+@value
 class InboxPurge:
     """A dead message is emptied: `move` is its transition, `message` what stays of it."""
 
@@ -175,7 +189,7 @@ class Commit:
         relayed: Emits of this shard that reached their homes and can go.
         facts: Durable facts.
         purges: Dead rows of this shard to empty.
-        control: The control record that this carries out or refuses.
+        control: The control record that this carries out, refuses, or takes a step further.
     """
 
     shard: int
@@ -189,7 +203,7 @@ class Commit:
     relayed: tuple[EmitNumber, ...] = ()
     facts: tuple[Fact, ...] = ()
     purges: tuple[InboxPurge | OutboxPurge, ...] = ()
-    control: ControlDone | None = None
+    control: ControlPart | None = None
 
 
 @value

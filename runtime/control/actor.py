@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 
 from ..defaults import CONTROL_POLL_S
-from .execute import Log, execute
+from .execute import Log, Tries, execute
 from .hands import StoreHands
 
 _PAGE_RECORDS = 64
@@ -24,6 +24,7 @@ class ControlActor:
     def __init__(self, hands: StoreHands, log: Log) -> None:
         self._hands = hands
         self._log = log
+        self._tries = Tries()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Work until cancelled."""
@@ -36,5 +37,5 @@ class ControlActor:
         """Carry out what waits now, in the order it was left; stop at one that the store cannot take yet."""
         while waiting := self._hands.reader.waiting_controls(_PAGE_RECORDS):
             for control in waiting:
-                if not await execute(control, self._hands, self._log):
+                if not await execute(control, self._hands, self._log, self._tries):
                     return

@@ -15,6 +15,7 @@ from ...actors.message import BusMessage, Direction, validate_message
 from ...storage.commands import (
     Commit,
     ControlDone,
+    ControlPart,
     Duplicate,
     InboxPurge,
     NewInbox,
@@ -65,8 +66,8 @@ class StoreHands:
         """What is stored."""
         return self._store.reader
 
-    async def requeue_message(self, row_id: int, control: ControlDone | None) -> None:
-        """Send a dead or parked message through again; end `control` in the same commit.
+    async def requeue_message(self, row_id: int, control: ControlPart | None) -> None:
+        """Send a dead or parked message through again; move `control` in the same commit.
 
         Raises:
             BusError: NOT_FOUND; INVALID_TRANSITION, it is not dead or parked (any more).
@@ -76,8 +77,8 @@ class StoreHands:
         shard = stored.record.shard
         await self.commit(shard, Commit(shard=shard, epoch=0, at_us=0, inbox=(move,), control=control))
 
-    async def move_send(self, row_id: int, event: OutboxEvent, control: ControlDone | None) -> None:
-        """Apply a decision to a send; end `control` in the same commit.
+    async def move_send(self, row_id: int, event: OutboxEvent, control: ControlPart | None) -> None:
+        """Apply a decision to a send; move `control` in the same commit.
 
         Raises:
             BusError: NOT_FOUND, INVALID_TRANSITION.
@@ -125,14 +126,16 @@ class StoreHands:
             conflict=place is not None and place.conflict,
         )
 
-    async def purge(self, messages: list[StoredInbox], sends: list[StoredOutbox]) -> None:
-        """Empty dead rows, one commit for each shard.
+    async def purge(
+        self, shard: int, messages: list[StoredInbox], sends: list[StoredOutbox], control: ControlPart | None
+    ) -> None:
+        """Empty dead rows of one shard in one commit; take `control` further in it.
 
         Raises:
-            BusError: STALE_CLAIM, one of them is not dead any more; the rest of its shard is left too.
+            BusError: STALE_CLAIM, one of them is not dead any more, or the record has ended: nothing is emptied.
         """
         now_us = self._clock.wall_us()
-        purges: dict[int, list[InboxPurge | OutboxPurge]] = {}
+        purges: list[InboxPurge | OutboxPurge] = []
         for stored in messages:
             taken = inbox_move(stored.record, PurgeMessage(), now_us=now_us, claim=None)
             emptied = attrs.evolve(
@@ -142,12 +145,11 @@ class StoreHands:
                 extensions=EMPTY,
                 raw=None,
             )
-            purges.setdefault(stored.record.shard, []).append(InboxPurge(taken, emptied))
+            purges.append(InboxPurge(taken, emptied))
         for row in sends:
             move = outbox_move(row.record, PurgeSend(), now_us=now_us, claim=None)
-            purges.setdefault(row.record.shard, []).append(OutboxPurge(move, OutboundContent(text="")))
-        for shard, rows in purges.items():
-            await self.commit(shard, Commit(shard=shard, epoch=0, at_us=0, purges=tuple(rows)))
+            purges.append(OutboxPurge(move, OutboundContent(text="")))
+        await self.commit(shard, Commit(shard=shard, epoch=0, at_us=0, purges=tuple(purges), control=control))
 
     async def end(self, control: ControlDone) -> None:
         """End a control record that no other commit ends."""
@@ -223,12 +225,12 @@ class LiveHands(StoreHands):
         self._services = services
         self._publish = publish
 
-    async def requeue_message(self, row_id: int, control: ControlDone | None) -> None:
+    async def requeue_message(self, row_id: int, control: ControlPart | None) -> None:
         """See `StoreHands.requeue_message`."""
         shard = self._services.shards[self.message(row_id).record.shard]
         await shard.ref.ask(partial(RequeueAsk, row_id, control=control), timeout_s=_TIMEOUT_S)
 
-    async def move_send(self, row_id: int, event: OutboxEvent, control: ControlDone | None) -> None:
+    async def move_send(self, row_id: int, event: OutboxEvent, control: ControlPart | None) -> None:
         """See `StoreHands.move_send`."""
         shard = self._services.shards[self.send(row_id).record.shard]
         await shard.ref.ask(partial(MoveSend, row_id, event, control=control), timeout_s=_TIMEOUT_S)

@@ -21,7 +21,7 @@ Decision = Literal["sent", "resend", "dead"]
 MAX_ROWS: Final = 1_000
 """Rows that one control record names at most."""
 
-_ROW: Final = re.compile(r"(in|out)-([0-9]{1,18})")
+_ROW: Final = re.compile(r"(in|out)-(0|[1-9][0-9]{0,17})")
 _DECISIONS: Final[Mapping[str, Decision]] = {"sent": "sent", "resend": "resend", "dead": "dead"}
 
 
@@ -54,8 +54,8 @@ class RowRef:
 class Requeue:
     """Send dead rows (and parked messages) through again, each as a new arrival.
 
-    A single row is requeued and reported in one commit. Of several each is requeued once; one that died again after
-    the record was made is left alone.
+    A single row is requeued and reported in one commit. Of several each has a commit of its own, which notes how far
+    the record has come.
     """
 
     rows: tuple[RowRef, ...]

@@ -13,7 +13,7 @@ from ...actors.plain import Plain
 from ..commands import (
     Claim,
     Commit,
-    ControlDone,
+    ControlPart,
     Emit,
     EmitNumber,
     Fact,
@@ -182,7 +182,7 @@ class Hand:
         relayed: tuple[EmitNumber, ...] = (),
         facts: tuple[Fact, ...] = (),
         purges: tuple[InboxPurge | OutboxPurge, ...] = (),
-        control: ControlDone | None = None,
+        control: ControlPart | None = None,
     ) -> Commit:
         return Commit(
             shard=shard,

@@ -56,7 +56,7 @@ def apply_plan(database: apsw.Connection, plan: Plan) -> None:
     if plan.outbox_purges:
         _write(database, sql.PURGE_OUTBOX, plan.outbox_purges)
     if plan.controls:
-        _write(database, sql.END_CONTROL, plan.controls)
+        _write(database, sql.MOVE_CONTROL, plan.controls)
     if plan.history:
         _write(database, sql.INSERT_HISTORY, plan.history)
     if plan.anchors:

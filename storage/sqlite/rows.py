@@ -12,7 +12,7 @@ from ...actors.errors import BusError, Code
 from ...actors.message import BusMessage
 from ...actors.plain import Plain
 from ...actors.record import optional_count, optional_text, required_text
-from ..commands import ControlDone, Fact, StateWrite
+from ..commands import ControlPart, ControlStep, Fact, StateWrite
 from ..records import (
     ControlStatus,
     Failure,
@@ -124,10 +124,12 @@ def outbox_move(before: OutboxRecord, after: OutboxRecord, change_seq: int, seq:
     return (*changes, *guard) if seq is None else (*changes, seq, *guard)
 
 
-def control_row(done: ControlDone, at_us: int, instance: int) -> Row:
-    """The bindings of `END_CONTROL`."""
-    status = ControlStatus.DONE if done.code is None else ControlStatus.REFUSED
-    return (status, done.code, done.result, at_us, instance, done.number)
+def control_row(control: ControlPart, at_us: int, instance: int) -> Row:
+    """The bindings of `MOVE_CONTROL`."""
+    if isinstance(control, ControlStep):
+        return (ControlStatus.WAITING, None, control.progress, None, None, control.number)
+    status = ControlStatus.DONE if control.code is None else ControlStatus.REFUSED
+    return (status, control.code, control.result, at_us, instance, control.number)
 
 
 def state_row(state: StateWrite, shard: int, at_us: int) -> Row | None:

@@ -73,7 +73,7 @@ PURGE_OUTBOX: Final = (
     f"UPDATE outbox SET purged_at = ?, updated_at = ?, {_EMPTIED}"
     " WHERE id = ? AND shard = ? AND claim = ? AND dead_at IS NOT NULL AND purged_at IS NULL AND generation = ?"
 )
-END_CONTROL: Final = (
+MOVE_CONTROL: Final = (
     "UPDATE control SET status = ?, code = ?, result = ?, done_at = ?, instance = ?"
     " WHERE n = ? AND status = 'waiting'"
 )

@@ -44,7 +44,9 @@ def test_too_many_commits_miss_a_goal_whose_ratio_is_met() -> None:
 def test_one_message_in_flight_takes_three_commits(tmp_path: Path) -> None:
     rate = product_chat(tmp_path / "chat.db", "NORMAL", in_flight=1, conversations=2, seconds=0.05)
 
-    assert rate.commits == 3 * rate.messages > 0
+    # One more where the runtime's own word of itself, written every five seconds, fell into the run.
+    assert rate.messages > 0
+    assert rate.commits - 3 * rate.messages in (0, 1)
 
 
 def test_messages_without_an_answer_are_counted_once_done(tmp_path: Path) -> None:

@@ -51,6 +51,8 @@ def test_a_verb_is_read_back_as_it_was_written(verb: Verb) -> None:
         ("requeue", '{"rows": ["in-7"], "more": 1}'),
         ("requeue", '{"rows": ["in7"]}'),
         ("requeue", '{"rows": ["in--7"]}'),
+        ("requeue", '{"rows": ["in-007"]}'),
+        ("requeue", '{"rows": ["in-7 "]}'),
         ("requeue", '{"rows": [7]}'),
         ("purge", '{"older_than_us": "x"}'),
         ("resolve", '{"row": "out-1", "decision": "maybe"}'),
