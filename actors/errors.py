@@ -84,11 +84,8 @@ class RetryLater(BusError):
     """
 
     def __init__(self, after_s: float, message: str = "", **context: object) -> None:
-        number: object = after_s
-        if not isinstance(number, int | float) or isinstance(number, bool) or not math.isfinite(number):
-            raise BusError(
-                Code.INVALID_MESSAGE, f"RetryLater takes a finite number of seconds, not {after_s!r:.80}"
-            )
+        if not _is_finite(after_s):
+            raise BusError(Code.INVALID_MESSAGE, "RetryLater takes a finite number of seconds")
         super().__init__(Code.HANDLER_FAILED, message or f"again after {after_s} s", **context)
         self.after_s: float = after_s
         # What a copy is built from.
@@ -126,6 +123,16 @@ def permanence_of(exc: BaseException) -> Permanence:
         return Permanence.PERMANENT
     code = error_code_of(exc)
     return Permanence.TRANSIENT if code is None else code.permanence
+
+
+# Handlers compute it; the annotation does not hold.
+def _is_finite(value: object) -> bool:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False  # an integer beyond every float
 
 
 def _members(exc: BaseException) -> tuple[BaseException, ...]:

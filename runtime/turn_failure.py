@@ -55,8 +55,9 @@ def failure_text(error: BaseException) -> str:
     """The error for the row's list: its type and text, with those of each member of a group."""
     if not isinstance(error, BaseExceptionGroup):
         return _text(error)
-    members = "; ".join(map(_text, _leaves(cast("BaseExceptionGroup[BaseException]", error))))
-    return f"{_text(error)}: {members}"[:_GROUP_CHARACTERS]
+    group = cast("BaseExceptionGroup[BaseException]", error)
+    members = "; ".join(map(_text, _leaves(group)))
+    return f"{_text(group)}: {members}"[:_GROUP_CHARACTERS]
 
 
 def _text(error: BaseException) -> str:

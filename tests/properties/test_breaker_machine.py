@@ -29,7 +29,7 @@ class CircuitMachine(RuleBasedStateMachine):
 
     @initialize(failures=st.integers(1, 4), window=st.integers(1, 8), opening=st.integers(1, 8))
     def begin(self, failures: int, window: int, opening: int) -> None:
-        self.rules = Breaker(failures=failures, window_s=window / 2, open_s=opening / 2)
+        self.breaker = Breaker(failures=failures, window_s=window / 2, open_s=opening / 2)
         self.circuit: Circuit = CLOSED
         self.now_s = 0.0
         self.failed_s: dict[str, float] = {}
@@ -42,7 +42,9 @@ class CircuitMachine(RuleBasedStateMachine):
     def model_may_start(self) -> bool:
         if self.opened_s is None:
             return True
-        return self.probe is None and (self.was_half_open or self.now_s - self.opened_s >= self.rules.open_s)
+        return self.probe is None and (
+            self.was_half_open or self.now_s - self.opened_s >= self.breaker.open_s
+        )
 
     def open_model(self) -> None:
         self.opened_s = self.now_s
@@ -90,13 +92,15 @@ class CircuitMachine(RuleBasedStateMachine):
         elif end == "abandon":
             self.circuit = abandon(self.circuit, is_probe=is_probe)
         else:
-            self.circuit = fail(self.circuit, self.rules, key=key, now_s=self.now_s, is_probe=is_probe)
+            self.circuit = fail(self.circuit, self.breaker, key=key, now_s=self.now_s, is_probe=is_probe)
             if is_probe:
                 self.open_model()
             elif decides:
                 self.failed_s[key] = self.now_s
-                recent = [at_s for at_s in self.failed_s.values() if self.now_s - at_s < self.rules.window_s]
-                if len(recent) >= self.rules.failures:
+                recent = [
+                    at_s for at_s in self.failed_s.values() if self.now_s - at_s < self.breaker.window_s
+                ]
+                if len(recent) >= self.breaker.failures:
                     self.open_model()
 
     @invariant()
@@ -110,7 +114,7 @@ class CircuitMachine(RuleBasedStateMachine):
 
     @invariant()
     def memory_is_bounded(self) -> None:
-        assert len(self.circuit.failed) < self.rules.failures
+        assert len(self.circuit.failed) < self.breaker.failures
         assert len({key for key, _ in self.circuit.failed}) == len(self.circuit.failed)
 
 

@@ -26,6 +26,7 @@ from shardline.adapters.base import Inbound
 from shardline.runtime.breaker import CircuitState
 from shardline.runtime.lane import LaneRow, Lanes
 from shardline.runtime.shard_inbox import ShardInbox
+from shardline.runtime.turn_breaker import TurnBreaker
 from shardline.storage.memory import MemoryDatabase, open_memory
 from shardline.storage.records import InboxStatus
 from shardline.testing import FakeChannel
@@ -325,9 +326,9 @@ async def test_a_stop_while_it_is_open_leaves_all_to_the_next_run(autojump_clock
 
 
 async def test_a_probe_whose_shard_restarts_is_replaced(autojump_clock: MockClock) -> None:
-    """Nobody is told how it would have ended; another conversation tries."""
+    """Nobody will know how it would have ended; another one tries."""
     backend, channel = Backend(), FakeChannel()
-    async with Runtime.open(backend.bot(), store=open_memory(shard_count=4), adapters=[channel]) as runtime:
+    async with Runtime.open(backend.bot(), store=open_memory(shard_count=1), adapters=[channel]) as runtime:
         await open_it(runtime, channel, backend)
         for number in range(10):
             await channel.say(f"c{number}", "one")
@@ -335,15 +336,69 @@ async def test_a_probe_whose_shard_restarts_is_replaced(autojump_clock: MockCloc
         await trio.sleep(9.95)
         assert state(runtime) is CircuitState.HALF_OPEN
         assert len(backend.take()) == 1
+        with crash_in(ShardInbox, "accepted", at=[1]) as crashed:
+            await channel.say("new", "hi")
         backend.error = None
-        with crash_in(ShardInbox, "turn_ended", at=[1]) as crashed:
-            await trio.sleep(1)
         await until_quiet(runtime, 1_000)
 
         assert crashed == [1]
+        assert state(runtime) is CircuitState.CLOSED
         for number in range(10):
             assert texts_to(f"c{number}", channel) == ["one", "two"]
-        assert state(runtime) is CircuitState.CLOSED
+
+
+async def test_of_many_that_ask_at_once_one_is_claimed(autojump_clock: MockClock) -> None:
+    """Their own waits end when the breaker's does."""
+    backend, channel = Backend(), FakeChannel()
+    retry = RetryPolicy(max_retries=9, base_delay_s=10, multiplier=1, jitter="none")
+    async with Runtime.open(backend.bot(retry=retry), store=open_memory(), adapters=[channel]) as runtime:
+        await open_it(runtime, channel, backend)
+        await trio.sleep(30)
+
+        assert runtime.status().breakers[0].opened == 3
+        assert len(backend.take()) == 2
+        assert runtime.counters.get("deferred", 0) == 0
+
+
+async def test_messages_behind_a_lane_that_is_held_give_their_tokens_back(autojump_clock: MockClock) -> None:
+    topology, channel = Topology(), FakeChannel()
+
+    @topology.on("chat.message", retry=SLOWLY, breaker=Breaker(failures=1, open_s=100))
+    async def answer(ctx: Context, message: BusMessage) -> None:
+        if message.payload.text == "slow":
+            await trio.sleep(5)
+            raise Permanent("x.slow")
+        if message.payload.text == "bad" and ctx.failures == 0:
+            raise ConnectionError("down")
+        ctx.reply(message.payload.text)
+
+    async with Runtime.open(topology, store=open_memory(), adapters=[channel], max_inflight=32) as runtime:
+        for text in ("slow", "two", "three"):
+            await channel.say("a", text)
+        await channel.say("b", "bad")
+        await trio.sleep(1)
+        assert (state(runtime), runtime.status().tokens_free) == (CircuitState.OPEN, 32 - 3)
+        await trio.sleep(5)
+        assert runtime.status().tokens_free == 32
+        await until_quiet(runtime, 1_000)
+        assert texts_to("a", channel) == ["two", "three"]
+        assert texts_to("b", channel) == ["bad"]
+
+
+async def test_whoever_comes_to_wait_when_it_has_closed_is_woken_at_once(autojump_clock: MockClock) -> None:
+    """A message was deferred, and before that was on disk the circuit closed."""
+    backend = Backend()
+    async with Runtime.open(backend.bot(), store=open_memory(), adapters=[FakeChannel()]) as runtime:
+        services = runtime._services  # noqa: SLF001
+        breaker = TurnBreaker("chat.message", None, RULES, services)
+        woken: list[str] = []
+
+        def wake() -> bool:
+            woken.append("woken")
+            return True
+
+        breaker.wait(wake)
+        assert woken == ["woken"]
 
 
 async def test_many_conversations_wait_without_a_message_in_memory(
