@@ -42,11 +42,13 @@ class Backend:
 
     Attributes:
         error: What a call raises; None lets it through.
+        work_s: How long a call takes.
         calls: Each call with its time, by text.
     """
 
     def __init__(self) -> None:
         self.error: Exception | None = None
+        self.work_s = 0.1
         self.calls: list[tuple[float, str]] = []
         self.under_way = 0
         self.most = 0
@@ -60,7 +62,7 @@ class Backend:
             self.under_way += 1
             self.most = max(self.most, self.under_way)
             try:
-                await trio.sleep(0.1)
+                await trio.sleep(self.work_s)
             finally:
                 self.under_way -= 1
             if self.error is not None:
@@ -333,11 +335,13 @@ async def test_a_probe_whose_shard_restarts_is_replaced(autojump_clock: MockCloc
         for number in range(10):
             await channel.say(f"c{number}", "one")
             await channel.say(f"c{number}", "two")
+        backend.work_s = 5
         await trio.sleep(9.95)
         assert state(runtime) is CircuitState.HALF_OPEN
         assert len(backend.take()) == 1
         with crash_in(ShardInbox, "accepted", at=[1]) as crashed:
             await channel.say("new", "hi")
+            await trio.sleep(0.01)
         backend.error = None
         await until_quiet(runtime, 1_000)
 
@@ -389,7 +393,7 @@ async def test_whoever_comes_to_wait_when_it_has_closed_is_woken_at_once(autojum
     """A message was deferred, and before that was on disk the circuit closed."""
     backend = Backend()
     async with Runtime.open(backend.bot(), store=open_memory(), adapters=[FakeChannel()]) as runtime:
-        services = runtime._services  # noqa: SLF001
+        services = runtime._services
         breaker = TurnBreaker("chat.message", None, RULES, services)
         woken: list[str] = []
 

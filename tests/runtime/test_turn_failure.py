@@ -127,6 +127,10 @@ def test_all_texts_and_own_codes_of_a_group_are_kept() -> None:
         assert said in event.text
 
 
+def test_a_text_that_is_no_unicode_is_made_valid() -> None:
+    assert event_of(ValueError("\ud800 half")).text == "ValueError: \ufffd half"
+
+
 def test_a_group_of_many_stays_short() -> None:
     assert len(event_of(group(*(ValueError("x" * 10_000) for _ in range(100)))).text) <= 2_000
 
