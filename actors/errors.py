@@ -1,5 +1,6 @@
 """Typed errors: each refusal carries a `Code`, found again through causes and exception groups."""
 
+import math
 import re
 from collections.abc import Iterator
 from typing import cast
@@ -15,9 +16,11 @@ __all__ = [
     "CodeEntry",
     "Permanence",
     "Permanent",
+    "RetryLater",
     "error_code_of",
     "own_code_of",
     "permanence_of",
+    "retry_later_of",
 ]
 
 _OWN_CODE = re.compile(r"x\.[a-z0-9_.-]+")
@@ -68,6 +71,27 @@ class Permanent(BusError):
         self.args = (code, message)
 
 
+class RetryLater(BusError):
+    """Raised by user code to have its turn tried again after a wait of its own choice.
+
+    It counts as a failed try like any other exception; only the wait is its own.
+
+    Args:
+        after_s: Seconds, any finite number; the runtime waits at least 0.05 s and at most one day.
+        message: For people.
+    Raises:
+        BusError: INVALID_MESSAGE, `after_s` is no finite number.
+    """
+
+    def __init__(self, after_s: float, message: str = "", **context: object) -> None:
+        if not _is_finite(after_s):
+            raise BusError(Code.INVALID_MESSAGE, "RetryLater takes a finite number of seconds")
+        super().__init__(Code.HANDLER_FAILED, message or f"again after {after_s} s", **context)
+        self.after_s: float = after_s
+        # What a copy is built from.
+        self.args = (after_s, self.message)
+
+
 def error_code_of(exc: BaseException | None) -> Code | None:
     """Find the code of an exception, through causes and groups; in a group a permanent one wins.
 
@@ -83,6 +107,12 @@ def own_code_of(exc: BaseException | None) -> str | None:
     return next((error.own_code for error in _bus_errors(exc, set()) if error.own_code is not None), None)
 
 
+def retry_later_of(exc: BaseException | None) -> RetryLater | None:
+    """Find the longest `RetryLater` inside an exception, its causes and groups; None without one."""
+    found = (error for error in _bus_errors(exc, set()) if isinstance(error, RetryLater))
+    return max(found, key=lambda error: error.after_s, default=None)
+
+
 def permanence_of(exc: BaseException) -> Permanence:
     """Say whether a second try can help.
 
@@ -93,6 +123,16 @@ def permanence_of(exc: BaseException) -> Permanence:
         return Permanence.PERMANENT
     code = error_code_of(exc)
     return Permanence.TRANSIENT if code is None else code.permanence
+
+
+# Handlers compute it; the annotation does not hold.
+def _is_finite(value: object) -> bool:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False  # an integer beyond every float
 
 
 def _members(exc: BaseException) -> tuple[BaseException, ...]:

@@ -30,6 +30,7 @@ from .shard import ShardActor
 from .surroundings import RuntimeSurroundings
 from .topic_handler import TopicHandlerActor
 from .topology import FrozenTopology
+from .turn_breaker import TurnBreaker
 
 if TYPE_CHECKING:
     from .services import Services
@@ -105,7 +106,12 @@ def build_tree(
     relay = Relay(services)
     services.wire_relay(relay)
     for topic, by_channel in services.topology.handlers.items():
-        services.topics[topic] = TopicHandlerActor(topic, list(by_channel.values()), surroundings)
+        breakers = {
+            channel: TurnBreaker(topic, channel, spec.breaker, services)
+            for channel, spec in by_channel.items()
+            if spec.breaker is not None
+        }
+        services.topics[topic] = TopicHandlerActor(topic, list(by_channel.values()), surroundings, breakers)
     for adapter in adapters:
         services.deliveries[adapter.name] = DeliveryActor(
             adapter, retry=send_retry, alarms=services.alarms, log=log

@@ -294,14 +294,19 @@ class Context:
             headers: Of an event.
             idem_key: An event with the same one is stored once.
         Raises:
-            BusError: INVALID_TOPIC, NO_SUBSCRIBER, INVALID_MESSAGE, TOO_LARGE, HOP_LIMIT, STALE_CLAIM after the turn.
+            BusError: INVALID_TOPIC, NO_SUBSCRIBER, INVALID_MESSAGE, TOO_LARGE, STALE_CLAIM after the turn; HOP_LIMIT,
+                an event that too many messages caused. A message that too many caused is stored, and dead where it
+                arrives.
         """
         self.check_active()
-        if self.message.hops + 1 > MAX_HOPS:
-            raise BusError(
-                Code.HOP_LIMIT, f"more than {MAX_HOPS} messages caused one another", hops=self.message.hops
-            )
         if self._surroundings.is_event_topic(canonical(topic, "topic")):
+            # An event has no row that could be dead; a message over the limit is, where it arrives.
+            if self.message.hops + 1 > MAX_HOPS:
+                raise BusError(
+                    Code.HOP_LIMIT,
+                    f"more than {MAX_HOPS} messages caused one another",
+                    hops=self.message.hops,
+                )
             # What the handler does to its value afterwards is not what it published.
             copied = copy_plain(payload, limit_bytes=PAYLOAD_BYTES, what="payload")
             self._add(EventEffect(topic, copied, key, _headers(headers), idem_key))

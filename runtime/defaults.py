@@ -34,6 +34,7 @@ MAX_DELAY_S: Final = 30.0
 MAX_PAUSE_S: Final = 86_400.0
 PAUSE_JITTER_S: Final = 0.25
 MIN_DELAY_S: Final = 0.05
+MAX_RETRY_LATER_S: Final = _DAY_S
 SUSPECT_CRASHES: Final = 2
 MAX_BLAMES: Final = 5
 MAX_ERRORS: Final = 32
@@ -107,7 +108,15 @@ DEFAULTS: Final[tuple[Default, ...]] = (
     Default("max_delay_s", MAX_DELAY_S, "seconds", "upper bound of every wait"),
     Default("max_pause_s", MAX_PAUSE_S, "seconds", "longest pause a channel may ask for"),
     Default("pause_jitter_s", PAUSE_JITTER_S, "seconds", "at most added to a pause that a channel asks for"),
-    Default("min_delay_s", MIN_DELAY_S, "seconds", "lower bound of every wait with jitter"),
+    Default(
+        "min_delay_s", MIN_DELAY_S, "seconds", "lower bound of every wait with jitter, and of `RetryLater`"
+    ),
+    Default(
+        "max_retry_later_s",
+        MAX_RETRY_LATER_S,
+        "seconds",
+        "upper bound of the wait that `RetryLater` asks for",
+    ),
     Default("suspect_crashes", SUSPECT_CRASHES, "crashes", "found claimed so often, a message is run apart"),
     Default("max_blames", MAX_BLAMES, "crashes", "found claimed alone so often, a message is dead"),
     Default("max_errors", MAX_ERRORS, "errors", "kept with a row; the history has them all"),

@@ -214,6 +214,31 @@ class Lanes(Generic[Row]):
             lane.queue.append(head)
         return dropped
 
+    def hold(self, lane: Lane[Row], head_seq: int, due_us: int) -> list[Row]:
+        """Let a lane wait without a row in memory; `unhold` ends it. The head, if taken, is released.
+
+        Returns:
+            The rows dropped from memory; they stay on disk, and their tokens are free.
+        """
+        dropped = list(lane.queue)
+        lane.queue.clear()
+        for row in dropped:
+            self.release(row)
+        if lane.beyond is not None:
+            head_dropped = bool(dropped) and dropped[0].seq == head_seq
+            lane.beyond += len(dropped) + (not head_dropped)
+        lane.more = True
+        # The head is read again: of its own waits the last is over.
+        lane.last_seq = head_seq - 1
+        lane.waited = True
+        lane.due_us = due_us
+        return dropped
+
+    def unhold(self, lane: Lane[Row]) -> None:
+        """The wait is over: read the head again when the window has room."""
+        lane.due_us = None
+        self._want_page(lane)
+
     def wake(self, lane: Lane[Row]) -> None:
         """The back-off is over: the head is read, or if it was kept counts again."""
         lane.due_us = None

@@ -25,6 +25,10 @@ class Job(Protocol):
     due_s: float
     """Set by the pool when the job begins: when its time is over, in seconds of `trio.current_time()`."""
 
+    def cut_off(self) -> None:
+        """Know that it was cancelled, by its time limit or by `revoke`; it goes on until it has really ended."""
+        ...
+
     def ended(self, error: BaseException | None, *, timed_out: bool, cancelled: bool) -> None:
         """Record how it ended."""
         ...
@@ -148,6 +152,7 @@ class WorkerPool(Generic[J]):
             if job in self._running:
                 self._revoked[job] = trio.Event()
                 self._running[job].cancel()
+                job.cut_off()
             elif job in self._ready:
                 self._ready.remove(job)
                 job.dropped()
@@ -247,6 +252,7 @@ class WorkerPool(Generic[J]):
         for job, run in self._running.items():
             if job.due_s <= now_s:
                 run.cancel()
+                job.cut_off()
             else:
                 next_due_s = min(next_due_s, job.due_s)
         return next_due_s

@@ -8,7 +8,14 @@ from typing import Literal
 import attrs
 
 from ..actors.errors import BusError, Code
-from .defaults import BASE_DELAY_S, DELAY_MULTIPLIER, MAX_DELAY_S, MAX_RETRIES, MIN_DELAY_S
+from .defaults import (
+    BASE_DELAY_S,
+    DELAY_MULTIPLIER,
+    MAX_DELAY_S,
+    MAX_RETRIES,
+    MAX_RETRY_LATER_S,
+    MIN_DELAY_S,
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -62,6 +69,11 @@ class RetryPolicy:
             grown_s = math.inf if self.multiplier > 1 else self.base_delay_s
         bound_s = min(grown_s, self.max_delay_s)
         return bound_s if self.jitter == "none" else max(MIN_DELAY_S, unit * bound_s)
+
+
+def bounded_later_s(after_s: float) -> float:
+    """Seconds to wait where a handler asks for `after_s`: at least `min_delay_s`, at most `max_retry_later_s`."""
+    return max(MIN_DELAY_S, min(float(after_s), MAX_RETRY_LATER_S))
 
 
 def rest_us(due_us: int | None, wait_us: int | None, now_us: int) -> int:

@@ -58,7 +58,7 @@ def running_turns(services: Services) -> RunningTurns:
             inbox_id=turn.row.record.id,
             age_s=now_s - begun_s,
             limit_s=turn.timeout_s,
-            overdue=now_s - begun_s >= TURN_OVERDUE_S,
+            overdue=now_s - begun_s >= min(TURN_OVERDUE_S, turn.timeout_s),
         )
         for turn, begun_s in turns
     ]

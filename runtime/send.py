@@ -108,6 +108,9 @@ class Send:
             self.holds_slot = False
             self.delivery.pool.give_back()
 
+    def cut_off(self) -> None:
+        """Nothing to do: an answer in hand counts, however late it came."""
+
     def ended(self, error: BaseException | None, *, timed_out: bool, cancelled: bool) -> None:
         """Tell the shard how it ended. Whatever is not a clean answer leaves the result open."""
         self.delivery.conclude(self, error, timed_out=timed_out, cancelled=cancelled)

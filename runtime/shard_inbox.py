@@ -5,20 +5,21 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..actors.errors import BusError, Code
+from ..actors.errors import BusError
 from ..storage.commands import Commit, Committed, InboxMove, StateWrite, Stored
 from ..storage.records import InboxRecord, InboxStatus
+from .admission import refusal_of
 from .backlog import InboxBacklog
-from .inbox_rules import Claim, Done, Fail, InboxEvent, Park, Release, inbox_move
+from .held_lanes import HeldLanes
+from .inbox_rules import Claim, Defer, Done, Fail, InboxEvent, Park, Release, inbox_move
 from .lane import Lane
 from .lane_state import recall, remember
 from .lanes import Lanes
 from .pool import WorkerPool
-from .reports import report_turn
 from .retry import rest_us
 from .shard_messages import Accepted, MessageDue, TurnEnded
 from .turn import QueuedRow, Turn
-from .turn_failure import failure_event
+from .turn_end import failed_turn, time_limit_error
 from .turn_plan import Planned
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class ShardInbox:
             window_rows=services.window_rows,
             lane_tokens=services.tokens.lane_share,
         )
+        self._held = HeldLanes(shard, self.lanes, services, self._free_token)
         self.turns: set[Turn] = set()
         self.tokens_held = 0
         self._to_claim: list[tuple[InboxLane, QueuedRow]] = []
@@ -175,10 +177,7 @@ class ShardInbox:
         if message.cancelled:
             self._end(turn, Release())
         elif message.timed_out:
-            limit = turn.timeout_s
-            self._fail(
-                turn, BusError(Code.HANDLER_TIMEOUT, f"the turn took longer than {limit} s", timeout_s=limit)
-            )
+            self._fail(turn, time_limit_error(turn.timeout_s, message.error))
         elif message.error is not None:
             self._fail(turn, message.error)
         else:
@@ -197,16 +196,7 @@ class ShardInbox:
         self._end(turn, Done(), planned, writes)
 
     def _fail(self, turn: Turn, error: BaseException) -> None:
-        services, record = self._services, turn.row.record
-        event = failure_event(
-            error,
-            record,
-            turn.handler.retry,
-            now_us=services.clock.wall_us(),
-            unit=services.random.random(),
-        )
-        report_turn(turn, error, event, services)
-        self._end(turn, event)
+        self._end(turn, failed_turn(turn, error, self._services))
 
     def _end(
         self,
@@ -224,7 +214,8 @@ class ShardInbox:
         claim: InboxMove | None = None
         if turn.holds_slot:
             turn.holds_slot = False
-            following = None if isinstance(event, Fail | Release) else self._ride(lane, turn.topic.pool)
+            stays = isinstance(event, Fail | Release | Defer)
+            following = None if stays else self._ride(lane, turn.topic.pool)
             if following is None:
                 turn.topic.pool.give_back()
             else:
@@ -273,7 +264,9 @@ class ShardInbox:
             return
         self.lanes.release(row)
         self._free_token(lane, row)
-        if after.status is InboxStatus.FAILED:
+        if turn.is_deferred and turn.breaker is not None:
+            self._held.hold(lane, row.seq, turn.breaker)
+        elif after.status is InboxStatus.FAILED:
             self._back_off(lane, row, after.wait_us or 0)
         elif after.status is InboxStatus.DONE:
             self._services.count("handled")
@@ -301,8 +294,9 @@ class ShardInbox:
             stored_state=recall(lane, services.store.reader),
         )
         self._shard.unhold(topic.pool)
-        if self._shard.is_stopping:
-            self._end(turn, Release())
+        refusal = Release() if self._shard.is_stopping else refusal_of(turn, services)
+        if refusal is not None:
+            self._end(turn, refusal)
             return
         self.turns.add(turn)
         topic.pool.start(turn)
@@ -315,10 +309,11 @@ class ShardInbox:
         record = lane.queue[0].record
         if services.topics.get(record.topic) is None or services.topics[record.topic].pool is not pool:
             return None
-        if (
-            services.topology.handler_of(record.topic, record.channel) is None
-            or record.status is InboxStatus.FAILED
-        ):
+        handler = services.topology.handler_of(record.topic, record.channel)
+        if handler is None or record.status is InboxStatus.FAILED:
+            return None
+        breaker = services.topics[record.topic].breakers.get(handler.channel)
+        if breaker is not None and not breaker.is_closed:
             return None
         return self.lanes.take(lane)
 
@@ -329,7 +324,8 @@ class ShardInbox:
             self.lanes.settle(lane)
             return
         row, record = lane.queue[0], lane.queue[0].record
-        if services.topology.handler_of(record.topic, record.channel) is None:
+        handler = services.topology.handler_of(record.topic, record.channel)
+        if handler is None:
             self._park(lane)
             return
         rest = rest_us(record.next_at_us, record.wait_us, services.clock.wall_us())
@@ -338,7 +334,12 @@ class ShardInbox:
             self.lanes.release(row)
             self._back_off(lane, row, rest)
             return
-        pool = services.topics[record.topic].pool
+        topic = services.topics[record.topic]
+        breaker = topic.breakers.get(handler.channel)
+        if breaker is not None and services.gate.is_open and not breaker.passes():
+            self._held.hold(lane, row.seq, breaker)
+            return
+        pool = topic.pool
         if self._reserve(pool):
             self._line_up(lane, pool)
         else:

@@ -12,6 +12,7 @@ from ..storage.records import InboxStatus, OutboxState
 from .channel_status import ChannelStatus, channel_status
 from .intake import IntakeStatus
 from .running import RunningTurn, running_turns
+from .turn_breaker import BreakerStatus
 
 if TYPE_CHECKING:
     from .services import Services
@@ -27,9 +28,10 @@ class Status:
         run: Counters of this run, by name.
         tokens_free: Tokens the edges may still take.
         running_turns, running_sends: Under way now.
-        overdue_turns: Turns that run longer than `turn_overdue_s` of the defaults.
+        overdue_turns: Turns that run longer than their limit, or than `turn_overdue_s` of the defaults.
         oldest_turns: The turns that have run the longest, at most 50.
         intake: Whether edges read, and how much waits.
+        breakers: One for each handler that has one.
         channels: The sending side of each channel, by name.
         lanes: Conversations in memory, those with messages and those with sends counted apart; soon 0 when all is idle.
         actors: The actor tree: what the root supervises, in start order.
@@ -45,6 +47,7 @@ class Status:
     overdue_turns: int
     oldest_turns: tuple[RunningTurn, ...]
     intake: IntakeStatus
+    breakers: tuple[BreakerStatus, ...]
     channels: Mapping[str, ChannelStatus]
     lanes: int
     actors: tuple[ChildStatistics, ...]
@@ -64,6 +67,9 @@ def status_of(services: Services, actors: tuple[ChildStatistics, ...]) -> Status
         overdue_turns=turns.overdue,
         oldest_turns=turns.oldest,
         intake=services.intake.status(),
+        breakers=tuple(
+            breaker.status for topic in services.topics.values() for breaker in topic.breakers.values()
+        ),
         channels={name: channel_status(delivery) for name, delivery in services.deliveries.items()},
         lanes=services.lanes,
         actors=actors,

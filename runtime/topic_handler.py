@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextvars import ContextVar
 
 import trio
@@ -10,6 +11,7 @@ from .context import Context, Surroundings
 from .pool import WorkerPool
 from .topology import HandlerSpec
 from .turn import Turn
+from .turn_breaker import TurnBreaker
 
 current_turn: ContextVar[Context | None] = ContextVar("shardline_turn", default=None)
 """The turn this task runs in, if any: publishing from inside a turn takes no token."""
@@ -22,10 +24,18 @@ class TopicHandlerActor:
         topic: Its name.
         handlers: By channel; the largest concurrency among them counts for the topic.
         surroundings: What contexts may ask.
+        breakers: By channel, as the handlers; a handler without one is not in it.
     """
 
-    def __init__(self, topic: str, handlers: list[HandlerSpec], surroundings: Surroundings) -> None:
+    def __init__(
+        self,
+        topic: str,
+        handlers: list[HandlerSpec],
+        surroundings: Surroundings,
+        breakers: Mapping[str | None, TurnBreaker],
+    ) -> None:
         self.topic = topic
+        self.breakers = breakers
         self.pool: WorkerPool[Turn] = WorkerPool(max(spec.concurrency for spec in handlers), self._run_turn)
         self._surroundings = surroundings
 

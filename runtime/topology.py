@@ -14,6 +14,7 @@ from ..actors.errors import BusError, Code
 from ..actors.event import Event
 from ..actors.message import DIALOGUE_TOPICS, BusMessage
 from ..actors.names import check_name, check_topic
+from .breaker import Breaker
 from .context import Context
 from .defaults import CONCURRENCY, HANDLER_TIMEOUT_S
 from .retry import RetryPolicy
@@ -32,6 +33,7 @@ class HandlerSpec:
     concurrency: int
     timeout_s: float
     retry: RetryPolicy
+    breaker: Breaker | None
     function: Handler
 
 
@@ -138,6 +140,7 @@ class Topology:
         concurrency: int = CONCURRENCY,
         timeout_s: float = HANDLER_TIMEOUT_S,
         retry: RetryPolicy | None = None,
+        breaker: Breaker | None = None,
     ) -> Callable[[H], H]:
         """Declare the handler of a conversation topic.
 
@@ -147,6 +150,8 @@ class Topology:
             concurrency: Turns of the topic at once, > 0; with several handlers the largest counts.
             timeout_s: Seconds a turn may take, > 0.
             retry: What happens when it fails.
+            breaker: When all its turns pause because one conversation after another fails; None for never, so that
+                no conversation ever waits for another.
         Raises:
             BusError: TOPIC_FROZEN; INVALID_TOPIC; TOPIC_ALREADY_HANDLED; INVALID_MESSAGE for a bad option or function.
         """
@@ -181,6 +186,7 @@ class Topology:
                 concurrency=concurrency,
                 timeout_s=timeout_s,
                 retry=retry if retry is not None else RetryPolicy(),
+                breaker=breaker,
                 function=function,
             )
             return function

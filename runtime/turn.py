@@ -37,12 +37,14 @@ class Turn:
     """A claimed row on its way through a topic's workers."""
 
     __slots__ = (
+        "breaker",
         "context",
         "due_s",
         "epoch",
         "handler",
         "has_ended",
         "holds_slot",
+        "is_deferred",
         "lane",
         "row",
         "shard",
@@ -72,17 +74,31 @@ class Turn:
         self.stored_state = stored_state
         self.holds_slot = True
         self.has_ended = False
+        self.is_deferred = False
+        self.breaker = topic.breakers.get(handler.channel)
         self.context: Context | None = None
 
+    def cut_off(self) -> None:
+        """Its time is over, or its shard wants it back: what the handler still decides has no effect."""
+        if self.context is not None:
+            self.context.end()
+
     def ended(self, error: BaseException | None, *, timed_out: bool, cancelled: bool) -> None:
-        """Tell the shard how it ended; the shard decides what that means. Only the first call counts."""
+        """Tell the breaker and the shard how it ended; the shard decides what that means.
+
+        Only the first call counts.
+        """
         if self.has_ended:
             return
         self.has_ended = True
         if self.context is not None:
             self.context.end()
+        if self.breaker is not None:
+            self.breaker.ended(self, error, timed_out=timed_out, cancelled=cancelled)
         self.shard.tell(TurnEnded(self, error, timed_out, cancelled))
 
     def dropped(self) -> None:
         """No worker will begin it: the claim goes back."""
+        if self.breaker is not None:
+            self.breaker.ended(self, None, timed_out=False, cancelled=True)
         self.shard.tell(TurnEnded(self, None, timed_out=False, cancelled=True))

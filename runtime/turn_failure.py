@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from ..actors.errors import Code, Permanence, error_code_of, own_code_of, permanence_of
+from collections.abc import Iterator
+from typing import cast
+
+from ..actors.errors import Code, Permanence, error_code_of, own_code_of, permanence_of, retry_later_of
 from ..actors.text import clean_text
 from ..storage.records import InboxRecord
 from .inbox_rules import Dead, Fail
-from .retry import RetryPolicy
+from .retry import RetryPolicy, bounded_later_s
 
 _TEXT_CHARACTERS = 500
+_GROUP_CHARACTERS = 2_000
 
 
 def failure_event(
     error: BaseException, record: InboxRecord, policy: RetryPolicy, *, now_us: int, unit: float
 ) -> Fail | Dead:
     """Decide by the error's class and the budget, never by its text.
+
+    A permanent error anywhere in a group wins, and so does a `Permanent` among causes; then the longest `RetryLater`;
+    then the policy.
 
     Args:
         error: What the handler raised, or the time limit.
@@ -27,16 +34,44 @@ def failure_event(
     """
     code = str(error_code_of(error) or Code.HANDLER_FAILED)
     own_code = own_code_of(error)
-    text = f"{type(error).__name__}: {_said(error)}"[:_TEXT_CHARACTERS]
+    text = failure_text(error)
     if permanence_of(error) is Permanence.PERMANENT or policy.is_spent(record.failures + 1):
         return Dead(code, text, own_code)
-    wait_us = round(policy.delay_s(record.failures, unit) * 1e6)
+    later = retry_later_of(error)
+    wait_s = policy.delay_s(record.failures, unit) if later is None else bounded_later_s(later.after_s)
+    wait_us = round(wait_s * 1e6)
     return Fail(code, text, now_us + wait_us, wait_us, own_code)
 
 
-def _said(error: BaseException) -> str:
-    """Its text, as it can be stored: user code may put anything into an exception, also into its `__str__`."""
+def is_failure_of_topic(error: BaseException) -> bool:
+    """Whether an error speaks against the handler's surroundings, as a breaker counts them.
+
+    A permanent error is about the one message, and a `RetryLater` is a wait that the handler has under control.
+    """
+    return permanence_of(error) is not Permanence.PERMANENT and retry_later_of(error) is None
+
+
+def failure_text(error: BaseException) -> str:
+    """The error for the row's list: its type and text, with those of each member of a group."""
+    if not isinstance(error, BaseExceptionGroup):
+        return _text(error)
+    group = cast("BaseExceptionGroup[BaseException]", error)
+    members = "; ".join(map(_text, _leaves(group)))
+    return f"{_text(group)}: {members}"[:_GROUP_CHARACTERS]
+
+
+def _text(error: BaseException) -> str:
     try:
-        return clean_text(str(error))
-    except Exception as other:
-        return f"(its text cannot be had: {type(other).__name__})"
+        said = str(error)
+    except Exception:
+        # The error's class is the user's; telling of it must not fail.
+        said = "its text cannot be shown"
+    return clean_text(f"{type(error).__name__}: {said[:_TEXT_CHARACTERS]}")[:_TEXT_CHARACTERS]
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for member in group.exceptions:
+        if isinstance(member, BaseExceptionGroup):
+            yield from _leaves(cast("BaseExceptionGroup[BaseException]", member))
+        else:
+            yield member

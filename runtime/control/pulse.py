@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import attrs
@@ -16,6 +17,7 @@ from ...actors.errors import BusError, Code
 from ...actors.plain import Plain
 from ...actors.supervisor import ChildStatistics
 from ...storage.commands import Commit, Fact
+from ..breaker import CircuitState
 from ..channel_status import ChannelStatus, channel_status
 from ..defaults import PULSE_S
 from ..running import RunningTurn, running_turns
@@ -27,6 +29,7 @@ NAMESPACE = "core"
 KEY = "instance_status"
 _FACT_BYTES = 64 * 1024
 _MAX_KEY_CHARACTERS = 200
+_MAX_BREAKERS = 50
 _WATCHED = ("accepted", "handled", "sent")
 """Counters whose last change is told: a bot that stands still shows by it."""
 
@@ -89,10 +92,19 @@ class PulseActor:
             "lanes": services.lanes,
             "tokens_free": services.tokens.free,
             "stopping": services.draining,
+            "open_breakers": dict(islice(self._open_breakers(), _MAX_BREAKERS)),
             "edges": {edge.name.removeprefix("edge-"): _told(edge) for edge in self._edges()},
             **self._last_changes(now_us),
             "counters": dict(services.counters),
         }
+
+    def _open_breakers(self) -> Iterator[tuple[str, Plain]]:
+        for actor in self._services.topics.values():
+            for breaker in actor.breakers.values():
+                found = breaker.status
+                if found.state is not CircuitState.CLOSED:
+                    name = found.topic if found.channel is None else f"{found.topic}/{found.channel}"
+                    yield name, f"{found.state}, {found.waiting} waiting, tries in {found.retry_in_s:.0f} s"
 
     def _last_changes(self, now_us: int) -> dict[str, Plain]:
         """When each watched counter was last found changed; exact to one pulse, and nothing is noted per message."""

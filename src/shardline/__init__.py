@@ -6,12 +6,13 @@ send has an honest end.
 """
 
 from .actors.envelope import MessageEnvelope
-from .actors.errors import BusError, Code, Permanence, Permanent, error_code_of
+from .actors.errors import BusError, Code, Permanence, Permanent, RetryLater, error_code_of
 from .actors.event import Event
 from .actors.extensions import Extensions
 from .actors.keys import conversation_key, shard_of
 from .actors.message import BusMessage, Direction
 from .runtime.app import Runtime
+from .runtime.breaker import Breaker
 from .runtime.context import Context
 from .runtime.effects import SendRef
 from .runtime.receipt import Receipt
@@ -23,6 +24,7 @@ from .runtime.topology import Topology
 __version__ = "0.1.0"
 
 __all__ = [
+    "Breaker",
     "BusError",
     "BusMessage",
     "Code",
@@ -35,6 +37,7 @@ __all__ = [
     "Permanence",
     "Permanent",
     "Receipt",
+    "RetryLater",
     "RetryPolicy",
     "Runtime",
     "SendRef",

@@ -13,6 +13,7 @@ def status(
     refused: int = 0,
 ) -> Status:
     return Status(
+        breakers=(),
         inbox=inbox,
         outbox=outbox,
         retried=retried,

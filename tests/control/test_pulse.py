@@ -10,7 +10,7 @@ import trio
 from structlog.typing import EventDict
 from trio.testing import MockClock
 
-from shardline import Runtime
+from shardline import Breaker, BusMessage, Context, Runtime, Topology
 from shardline.actors.clock import FakeClock
 from shardline.actors.codec import unpack_plain
 from shardline.actors.plain import Plain
@@ -65,3 +65,38 @@ async def test_a_lease_that_is_gone_costs_one_note_and_no_crash(
 
 def events_of(logs: list[EventDict]) -> list[object]:
     return [line["event"] for line in logs if line["event"] != "store.opened"]
+
+
+async def test_it_tells_of_breakers_and_of_turns_past_their_limit(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    clock = FakeClock(start_us=START_US)
+    store = open_sqlite(tmp_path / "bot.db", mode="inline", durability="normal", clock=clock)
+    topology = Topology()
+
+    @topology.on("chat.message", timeout_s=1, breaker=Breaker(failures=1, open_s=60))
+    async def answer(ctx: Context, message: BusMessage) -> None:
+        if message.payload.text == "slow":
+            with trio.CancelScope(shield=True):
+                await trio.sleep(2 * PULSE_S)
+        raise ValueError("down")
+
+    channel = FakeChannel()
+    async with Runtime.open(topology, store=store, adapters=[channel], clock=clock) as runtime:
+        await trio.sleep(1)
+        assert (said(store)["open_breakers"], said(store)["overdue_turns"]) == ({}, 0)
+        await channel.say("slow", "slow")
+        await channel.say("a", "hi")
+        await channel.say("b", "hi")
+        await trio.sleep(PULSE_S)
+        told = said(store)
+        status = runtime.status()
+
+    # The one whose failure opened it, and the one behind.
+    assert told["open_breakers"] == {"chat.message": "open, 2 waiting, tries in 56 s"}
+    assert told["overdue_turns"] == status.overdue_turns == 1
+    turns = told["oldest_turns"]
+    assert isinstance(turns, list | tuple)
+    [turn] = turns
+    assert isinstance(turn, Mapping)
+    assert (turn["key"], turn["overdue"]) == ("fake:slow", True)

@@ -14,7 +14,7 @@ MOST_STARTS = 16
 
 
 def test_one_poison_among_64_good_lanes_dies_alone(tmp_path: Path) -> None:
-    """Field entry 34."""
+    """Field entry 34, among many; alone it is in tests/field."""
     starts = 0
     while True:
         starts += 1

@@ -155,26 +155,6 @@ async def test_permanent_is_dead_at_once_with_its_own_code(autojump_clock: MockC
         assert bot.outbox("fake:a") == []
 
 
-async def test_a_turn_over_its_limit_decides_nothing(autojump_clock: MockClock) -> None:
-    """Field entry 6: nothing of the late turn is sent; the next one sends A and B once."""
-    topology = Topology()
-
-    @topology.on("chat.message", timeout_s=0.2, retry=NO_JITTER)
-    async def answer(ctx: Context, message: BusMessage) -> None:
-        ctx.reply("A")
-        if ctx.failures == 0:
-            await trio.sleep(1)
-        ctx.reply("B")
-
-    async with Harness(topology) as bot:
-        await bot.say("fake:a", "hi")
-        await bot.settle()
-
-        assert bot.sent("fake:a") == ["A", "B"]
-        (stored,) = bot.runtime.messages.list(key="fake:a")
-        assert [failure.code for failure in stored.record.errors] == ["HANDLER_TIMEOUT"]
-
-
 async def test_a_context_used_after_its_turn_is_stale(autojump_clock: MockClock) -> None:
     topology = Topology()
     kept: list[Context] = []
@@ -190,38 +170,6 @@ async def test_a_context_used_after_its_turn_is_stale(autojump_clock: MockClock)
         with pytest.raises(BusError) as late:
             kept[0].reply("too late")
         assert late.value.code is Code.STALE_CLAIM
-
-
-async def test_a_handler_whose_nursery_raises_a_group(autojump_clock: MockClock) -> None:
-    topology = Topology()
-
-    async def fail(error: Exception) -> None:
-        try:
-            await trio.sleep(0.01)
-        finally:
-            raise error
-
-    @topology.on("chat.message", retry=NO_JITTER)
-    async def answer(ctx: Context, message: BusMessage) -> None:
-        if message.payload.text == "fatal":
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(fail, ValueError("one"))
-                nursery.start_soon(fail, Permanent("x.never"))
-        if message.payload.text == "once" and ctx.failures == 0:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(fail, ValueError("one"))
-                nursery.start_soon(fail, KeyError("two"))
-        ctx.reply("ok")
-
-    async with Harness(topology) as bot:
-        await bot.say("fake:a", "fatal")
-        await bot.say("fake:b", "once")
-        await bot.settle()
-
-        (dead,) = bot.dead()
-        assert dead.record.failures == 1
-        assert dead.record.errors[0].own_code == "x.never"
-        assert bot.sent("fake:b") == ["ok"]
 
 
 async def test_sends_and_publishes_to_other_conversations_happen_once(autojump_clock: MockClock) -> None:
@@ -266,23 +214,6 @@ async def test_one_key_for_two_sends_is_refused(autojump_clock: MockClock) -> No
         (dead,) = bot.dead()
         assert dead.message.payload.text == "other"
         assert dead.record.errors[0].code == "IDENTITY_MISMATCH"
-
-
-async def test_endless_chains_end(autojump_clock: MockClock) -> None:
-    topology = Topology()
-    runs: list[int] = []
-
-    @topology.on("chat.message")
-    async def answer(ctx: Context, message: BusMessage) -> None:
-        runs.append(message.hops)
-        ctx.publish("chat.message", "again")
-
-    async with Harness(topology) as bot:
-        await bot.say("fake:a", "start")
-        await bot.settle()
-
-        assert runs == list(range(65))
-        assert bot.dead()[0].record.errors[0].code == "HOP_LIMIT"
 
 
 async def test_a_bad_message_from_a_linear_edge_is_counted_and_harms_nobody(

@@ -26,6 +26,10 @@ class Task:
     due_s: float = 0.0
     ends: list[str] = attrs.field(factory=list[str])
     error: BaseException | None = None
+    cuts: int = 0
+
+    def cut_off(self) -> None:
+        self.cuts += 1
 
     def ended(self, error: BaseException | None, *, timed_out: bool, cancelled: bool) -> None:
         self.error = error
@@ -157,6 +161,7 @@ async def test_a_job_over_its_limit_is_cancelled_alone(autojump_clock: MockClock
         later = start(pool, forever, timeout_s=5)
         await trio.sleep(3)
         assert (late.ends, other.ends, later.ends) == (["timed out"], ["ended"], [])
+        assert (late.cuts, other.cuts, later.cuts) == (1, 0, 0)
         # A worker that was cut off works on, and the next limit holds for the next job.
         again = start(pool, briefly, timeout_s=2)
         await trio.sleep(3)
@@ -175,7 +180,8 @@ async def test_a_late_job_is_over_when_it_has_really_ended(autojump_clock: MockC
     async with running(pool):
         task = start(pool, stubborn, timeout_s=1)
         await trio.sleep(6)
-        assert task.ends == []
+        # It knows, long before it has ended.
+        assert (task.cuts, task.ends) == (1, [])
         assert not pool.try_reserve()
         await trio.sleep(2)
         assert task.ends == ["timed out"]
@@ -242,6 +248,7 @@ async def test_revoking_cancels_what_runs_and_drops_what_waits(autojump_clock: M
 
         assert ended_at == [trio.current_time()]
         assert (cut.ends, waiting.ends, kept.ends) == (["cancelled"], ["dropped"], [])
+        assert (cut.cuts, waiting.cuts, kept.cuts) == (1, 0, 0)
         await trio.sleep(2)
         assert kept.ends == ["ended"]
     assert pool.is_idle

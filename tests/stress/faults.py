@@ -14,7 +14,8 @@ from shardline.runtime import recovery as recovery_module
 from shardline.runtime.context import Context
 from shardline.runtime.delivery import DeliveryActor
 from shardline.runtime.edge import EdgeActor
-from shardline.runtime.lane import Lane, Lanes
+from shardline.runtime.lane import Lane
+from shardline.runtime.lanes import Lanes
 from shardline.runtime.pool import WorkerPool
 from shardline.runtime.send import PendingRow
 from shardline.runtime.suspects import Recovery
