@@ -20,7 +20,6 @@ from .outbox_rules import outbox_move
 from .pool import WorkerPool
 from .shard_desk import ShardDesk
 from .shard_inbox import ShardInbox
-from .shard_lookups import looked_up
 from .shard_messages import (
     Accepted,
     Flush,
@@ -213,7 +212,7 @@ class ShardActor(Actor[ShardMessage]):
                 if message.epoch == self.epoch:
                     self.outbox.due(message)
             case LookedUp():
-                looked_up(self.outbox, message, self._services)
+                self.outbox.looked_up(message)
             case Requeue():
                 self.desk.requeue(message)
             case MoveSend():

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .shard_outbox import ShardOutbox
 
 
-def looked_up(outbox: ShardOutbox, message: LookedUp, services: Services) -> None:
+def end_lookup(outbox: ShardOutbox, message: LookedUp, services: Services) -> None:
     """A look-up of an uncertain send has ended."""
     send, record = message.send, message.send.row.record
     now_us = services.clock.wall_us()

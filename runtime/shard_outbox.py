@@ -22,7 +22,8 @@ from .reports import report_send
 from .retry import rest_us
 from .send import PendingRow, Send
 from .send_outcome import lets_next_go, outcome_moves
-from .shard_messages import SendDue, SendEnded
+from .shard_lookups import end_lookup
+from .shard_messages import LookedUp, SendDue, SendEnded
 from .turn_plan import OutboxLane, Planned, plan_effects
 
 if TYPE_CHECKING:
@@ -192,6 +193,10 @@ class ShardOutbox:
             report_send(after, moves[-1].code, services)
         facts = send.delivery.pauses.note(message.outcome, after, services.clock.wall_us())
         self.end(send, moves, facts)
+
+    def looked_up(self, message: LookedUp) -> None:
+        """A look-up of an uncertain send has ended."""
+        end_lookup(self, message, self._services)
 
     def _announce(self, row: PendingRow) -> tuple[OutboxLane, bool]:
         """Open the lane of a new row; its start may ride along where nothing of the conversation comes before it."""
