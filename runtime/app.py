@@ -37,6 +37,7 @@ from .operators import DeadLetters, Messages, OutboxDesk
 from .receipt import Receipt, receipt_of
 from .retry import RetryPolicy
 from .services import Services
+from .timer_desk import TimerDesk
 from .tokens import Tokens
 from .topology import Topology
 
@@ -49,6 +50,8 @@ class Status:
         inbox, outbox: Stored rows by status and state; totals of the store.
         retried: Retries recorded in the history: of turns and of sends.
         run: Counters of this run, by name.
+        timers: How many are set.
+        next_timer_at_us: When the next of them is due.
         tokens_free: Tokens the edges may still take.
         running_turns, running_sends: Under way now.
         actors: The actor tree: what the root supervises, in start order.
@@ -58,6 +61,8 @@ class Status:
     outbox: Mapping[OutboxState, int]
     retried: tuple[int, int]
     run: Mapping[str, int]
+    timers: int = 0
+    next_timer_at_us: int | None = None
     tokens_free: int
     running_turns: int
     running_sends: int
@@ -79,9 +84,11 @@ class Runtime:
         self._signals_scope = trio.CancelScope(shield=True)
         self._takes_signals = False
         self._may_begin = trio.Event()
-        self.dead_letters = DeadLetters(services, LiveHands(services, self.publish_validated))
+        hands = LiveHands(services, self.publish_validated)
+        self.dead_letters = DeadLetters(services, hands)
         self.messages = Messages(services)
         self.outbox = OutboxDesk(services)
+        self.timers = TimerDesk(services, hands)
         self.has_cancelled_work = False
 
     @staticmethod
@@ -260,8 +267,8 @@ class Runtime:
 
     @property
     def is_quiet(self) -> bool:
-        """Nothing is queued, running, in back-off or on its way."""
-        return self._tree.relay.is_quiet and all(shard.is_quiet for shard in self._services.shards)
+        """Nothing is queued, running, in back-off or on its way, and no timer is due."""
+        return self._services.is_quiet
 
     def status(self) -> Status:
         """Totals of the store and counters of this run."""
@@ -272,6 +279,8 @@ class Runtime:
             outbox=reader.count_outbox(),
             retried=reader.count_retried(),
             run=dict(services.counters),
+            timers=reader.count_timers(),
+            next_timer_at_us=reader.next_timer_us(),
             tokens_free=services.tokens.free,
             running_turns=sum(len(topic.pool.running) for topic in services.topics.values()),
             running_sends=sum(len(delivery.pool.running) for delivery in services.deliveries.values()),

@@ -12,10 +12,10 @@ from ..actors.keys import check_conversation_key
 from ..actors.message import BusMessage
 from ..actors.names import canonical
 from ..actors.plain import Plain, check_plain
-from ..actors.text import has_lone_surrogate
 from ..storage.records import InboxRecord, OnUncertain
+from .context_schedule import ScheduleVerbs, check_text
 from .defaults import MAX_EFFECTS, MAX_HOPS, STATE_BYTES
-from .effects import Effect, EventEffect, MessageEffect, SendEffect, SendRef
+from .effects import Effect, EventEffect, MessageEffect, SendEffect, SendRef, TimerPlace
 
 if TYPE_CHECKING:
     import structlog.typing
@@ -41,16 +41,27 @@ class Surroundings(Protocol):
         """Whether a topic is an event topic; INVALID_TOPIC or NO_SUBSCRIBER where it is nothing usable."""
         ...
 
+    def timer_place(self, topic: str, key: str | None, *, spread: str) -> TimerPlace:
+        """Where a timer of this topic and key fires into; the errors of `is_event_topic`.
+
+        `spread` chooses the partition of an event without a key.
+        """
+        ...
+
+    def has_timer(self, timer_id: str) -> bool:
+        """Whether a timer of this id is set."""
+        ...
+
     def logger(self, context: Context) -> structlog.typing.FilteringBoundLogger:
         """A logger bound to the turn's ids."""
         ...
 
 
-class Context:
+class Context(ScheduleVerbs):
     """One turn of a handler: the message, the conversation's state, and what it may decide.
 
-    `reply`, `send` and `publish` buffer; everything is stored in one commit with "this message is done", or not at
-    all. Once the turn has ended every call is STALE_CLAIM.
+    `reply`, `send`, `publish`, `schedule` and `cancel` buffer; everything is stored in one commit with "this message
+    is done", or not at all. Once the turn has ended every call is STALE_CLAIM.
 
     Attributes:
         message: The message.
@@ -69,6 +80,7 @@ class Context:
         "_state",
         "_stored_state",
         "_surroundings",
+        "_timers",
         "message",
     )
 
@@ -88,6 +100,7 @@ class Context:
         self._effects: list[Effect] = []
         self._replies = 0
         self._sends = 0
+        self._timers = 0
         self._ended = False
         self._deadline_s = deadline_s
         self._surroundings = surroundings
@@ -202,10 +215,7 @@ class Context:
             BusError: INVALID_TOPIC, NO_SUBSCRIBER, INVALID_MESSAGE, HOP_LIMIT, STALE_CLAIM after the turn.
         """
         self._check_active()
-        if self.message.hops + 1 > MAX_HOPS:
-            raise BusError(
-                Code.HOP_LIMIT, f"more than {MAX_HOPS} messages caused one another", hops=self.message.hops
-            )
+        self._check_hops()
         if self._surroundings.is_event_topic(topic):
             check_plain(payload)
             self._add(EventEffect(topic, payload, key, dict(headers or {}), idem_key))
@@ -214,7 +224,7 @@ class Context:
             raise BusError(Code.INVALID_MESSAGE, "a conversation topic takes a text", topic=topic)
         target = self.message.conversation_key if key is None else key
         check_conversation_key(target)
-        _check_text(payload)
+        check_text(payload)
         self._add(MessageEffect(topic, target, payload))
 
     def end(self) -> None:
@@ -270,7 +280,7 @@ class Context:
     ) -> SendEffect:
         self._check_active()
         self._surroundings.check_channel(channel, key)
-        _check_text(text)
+        check_text(text)
         effect = SendEffect(SendRef(channel, name), key, text, reply_to, _policy(on_uncertain))
         self._add(effect)
         return effect
@@ -280,6 +290,16 @@ class Context:
             raise BusError(Code.TOO_LARGE, f"a turn has at most {MAX_EFFECTS} effects", limit=MAX_EFFECTS)
         self._effects.append(effect)
 
+    def _count_timer(self) -> int:
+        index, self._timers = self._timers, self._timers + 1
+        return index
+
+    def _check_hops(self) -> None:
+        if self.message.hops + 1 > MAX_HOPS:
+            raise BusError(
+                Code.HOP_LIMIT, f"more than {MAX_HOPS} messages caused one another", hops=self.message.hops
+            )
+
     def _check_active(self) -> None:
         if self._ended:
             raise BusError(
@@ -287,13 +307,6 @@ class Context:
                 "this turn has ended; what it decides now has no effect",
                 claim=self._record.claim,
             )
-
-
-def _check_text(text: object) -> None:
-    if not isinstance(text, str) or not text.strip():
-        raise BusError(Code.INVALID_MESSAGE, "a text to send needs at least one visible character")
-    if has_lone_surrogate(text):
-        raise BusError(Code.INVALID_MESSAGE, "a text to send must not hold lone surrogates")
 
 
 def _policy(value: OnUncertain | str | None) -> OnUncertain | None:

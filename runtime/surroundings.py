@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from ..actors.errors import BusError, Code
 from ..actors.keys import prefix_of
+from .effects import TimerPlace
+from .timer_rules import timer_place
 
 if TYPE_CHECKING:
     import structlog.typing
@@ -60,6 +62,17 @@ class RuntimeSurroundings:
             return True
         topology.check_conversation_topic(topic)
         return False
+
+    def timer_place(self, topic: str, key: str | None, *, spread: str) -> TimerPlace:
+        """See `Surroundings.timer_place`."""
+        services = self._services
+        return timer_place(
+            services.topology, topic, key, spread=spread, shard_count=services.store.info.shard_count
+        )
+
+    def has_timer(self, timer_id: str) -> bool:
+        """See `Surroundings.has_timer`."""
+        return self._services.store.reader.timer(timer_id) is not None
 
     def logger(self, context: Context) -> structlog.typing.FilteringBoundLogger:
         """See `Surroundings.logger`."""

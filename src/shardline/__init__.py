@@ -15,8 +15,10 @@ from .runtime.app import Runtime, Status
 from .runtime.context import Context
 from .runtime.effects import SendRef
 from .runtime.receipt import Receipt
+from .runtime.recurrence import Cron, Every
 from .runtime.retry import RetryPolicy
 from .runtime.run import ExitCode, run
+from .runtime.timer_rules import ScheduleId
 from .runtime.topology import Topology
 
 __version__ = "0.1.0"
@@ -26,8 +28,10 @@ __all__ = [
     "BusMessage",
     "Code",
     "Context",
+    "Cron",
     "Direction",
     "Event",
+    "Every",
     "ExitCode",
     "Extensions",
     "MessageEnvelope",
@@ -36,6 +40,7 @@ __all__ = [
     "Receipt",
     "RetryPolicy",
     "Runtime",
+    "ScheduleId",
     "SendRef",
     "Status",
     "Topology",

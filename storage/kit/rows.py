@@ -22,11 +22,14 @@ from ..commands import (
     NewEvent,
     NewInbox,
     NewOutbox,
+    NewRow,
+    NewTimer,
     OutboxMove,
     OutboxPurge,
     Publish,
     StateWrite,
     Stored,
+    TimerWrite,
 )
 from ..port import Store
 from ..records import (
@@ -36,6 +39,8 @@ from ..records import (
     OutboundContent,
     OutboxRecord,
     OutboxStatus,
+    TimerContent,
+    TimerRecord,
 )
 
 TOPIC = "chat.message"
@@ -153,9 +158,26 @@ class Hand:
             dedupe_key=dedupe_key,
         )
 
+    def new_timer(
+        self, timer_id: str, key: str, due_us: int, *, wait_us: int | None = None, replaces: bool = False
+    ) -> NewTimer:
+        shard = self.shard(key)
+        record = TimerRecord(
+            id=timer_id,
+            shard=shard,
+            kind="message",
+            topic=TOPIC,
+            partition=shard,
+            conversation_key=key,
+            due_at_us=due_us,
+            wait_us=wait_us,
+            created_at_us=AT_US,
+        )
+        return NewTimer(record=record, content=TimerContent(payload="hi", hops=1), replaces=replaces)
+
     def publish(
         self,
-        row: NewInbox | NewOutbox | NewEvent,
+        row: NewRow,
         *,
         claim: bool = False,
         epoch: int | None = None,
@@ -163,7 +185,7 @@ class Hand:
         at_us: int = AT_US,
     ) -> Publish:
         asked: Claim | None = None
-        if claim and not isinstance(row, NewEvent):
+        if claim and isinstance(row, NewInbox | NewOutbox):
             shard = row.record.shard
             asked = Claim(shard, self.store.epochs[shard] if epoch is None else epoch)
         return Publish(row=row, at_us=at_us, claim=asked, facts=facts)
@@ -183,6 +205,8 @@ class Hand:
         facts: tuple[Fact, ...] = (),
         purges: tuple[InboxPurge | OutboxPurge, ...] = (),
         control: ControlPart | None = None,
+        timers: tuple[TimerWrite, ...] = (),
+        arrivals: tuple[NewInbox | NewEvent, ...] = (),
     ) -> Commit:
         return Commit(
             shard=shard,
@@ -197,6 +221,8 @@ class Hand:
             facts=facts,
             purges=purges,
             control=control,
+            timers=timers,
+            arrivals=arrivals,
         )
 
     async def accept(
