@@ -9,10 +9,11 @@ from .life import StoreLifeKit
 from .opened import OpenStore
 from .reads import StoreReadsKit
 from .sends import StoreSendsKit
+from .timers import StoreTimersKit
 from .writes import StoreWritesKit
 
 
-class StoreKit(StoreWritesKit, StoreLifeKit, StoreSendsKit, StoreReadsKit, StoreClaimsKit):
+class StoreKit(StoreWritesKit, StoreLifeKit, StoreSendsKit, StoreReadsKit, StoreTimersKit, StoreClaimsKit):
     """Every promise of a store."""
 
 

@@ -14,6 +14,7 @@ from ..commands import (
     Claim,
     Commit,
     ControlPart,
+    DropTimer,
     Emit,
     EmitNumber,
     Fact,
@@ -224,6 +225,17 @@ class Hand:
             timers=timers,
             arrivals=arrivals,
         )
+
+    async def set_timer(self, *writes: NewTimer | DropTimer) -> None:
+        """Commit timers of one shard."""
+        first = writes[0]
+        shard = first.record.shard if isinstance(first, NewTimer) else first.shard
+        await self.store.commit(self.commit(shard, timers=writes))
+
+    def due(self) -> list[tuple[str, int]]:
+        """All timers, by id and time."""
+        found = self.store.reader.list_timers(key=None, topic=None, offset=0, limit=99)
+        return [(timer.record.id, timer.record.due_at_us) for timer in found]
 
     async def accept(
         self, key: str, number: int, *, claim: bool = False, text: str = "hi", topic: str = TOPIC

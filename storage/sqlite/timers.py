@@ -22,7 +22,10 @@ TIMER_CODEC: Final = 1
 
 _TIMER: Final = f"SELECT {sql.TIMER_RECORD}, codec, body FROM timer"
 _DUE: Final = f"{_TIMER} WHERE due_at <= ? ORDER BY due_at, id LIMIT ?"
-_FUTURE: Final = f"{_TIMER} INDEXED BY timer_begun WHERE wait IS NOT NULL AND due_at - wait > ? ORDER BY due_at - wait LIMIT ?"
+_FUTURE: Final = (
+    f"{_TIMER} INDEXED BY timer_begun WHERE wait IS NOT NULL AND due_at - wait > ?"
+    " ORDER BY due_at - wait LIMIT ?"
+)
 # The character after "-": all ids that begin with `every-`.
 _DECLARED: Final = f"{_TIMER} WHERE id >= 'every-' AND id < 'every.' ORDER BY id"
 

@@ -2,7 +2,8 @@
 
 Reads `inbox.jsonl` (one {"key", "id", "text"} a line), sends into `sink.jsonl`, and dies at the fail point if one is
 named (`-`: none). The text `dead` fails for good until it is requeued, `retry` fails once, `emit` publishes to four
-other conversations. When all is done it requeues what is dead, waits again and prints the totals.
+other conversations, `timer` sets a timer for one of them. When all is done it requeues what is dead, waits again and
+prints the totals.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ async def answer(ctx: Context, message: BusMessage) -> None:
     if text == "emit":
         for other in range(4):
             ctx.publish("chat.message", f"poke {other}", key=f"line:other-{other}")
+    if text == "timer":
+        ctx.schedule("fired", after_s=0, key="line:other-0")
     ctx.reply(f"{turns + 1}: {text}")
 
 

@@ -64,7 +64,10 @@ async def test_what_is_scheduled_arrives_at_its_time(
     async with Harness(bot_of(act), store=store) as bot:
         await bot.say("fake:1", "go")
         await bot.settle()
-        assert sorted(bot.sent("fake:1")) == ["at once 2026-01-01T00:00:00Z 1", "long ago 2025-12-31T00:00:00Z 1"]
+        assert sorted(bot.sent("fake:1")) == [
+            "at once 2026-01-01T00:00:00Z 1",
+            "long ago 2025-12-31T00:00:00Z 1",
+        ]
         assert bot.sent("fake:2") == []
         assert bot.runtime.status().timers == 3
 
@@ -124,7 +127,9 @@ async def test_a_repeating_one_goes_on_until_it_is_cancelled(autojump_clock: Moc
     async with Harness(bot_of(act)) as bot:
         await bot.say("fake:1", "go")
         await bot.settle(until_s=181)
-        assert [text.split()[1] for text in bot.sent("fake:1")] == [f"2026-01-01T00:0{n}:00Z" for n in (1, 2, 3)]
+        assert [text.split()[1] for text in bot.sent("fake:1")] == [
+            f"2026-01-01T00:0{n}:00Z" for n in (1, 2, 3)
+        ]
         await bot.say("fake:1", "stop")
         await bot.settle(until_s=DAY_S)
         assert len(bot.sent("fake:1")) == 3

@@ -12,9 +12,10 @@ from shardline.testing import KitCheck, store_kit
 from tests.kits.memory_mutants import WallStore
 from tests.kits.stores import memory_stores
 from tests.kits.wrong_store_reads import READS
+from tests.kits.wrong_store_timers import TIMERS
 from tests.kits.wrong_stores import STORES
 
-ALL = STORES.found + READS.found
+ALL = STORES.found + READS.found + TIMERS.found
 
 WRONG = [(name, kind) for name, kind in ALL if kind.claims.durable == "none"]
 # Their folders are copied by another process, which a clock that jumps would not wait for.
