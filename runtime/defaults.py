@@ -43,7 +43,7 @@ CONTROL_CRASHES: Final = 2
 PULSE_S: Final = 5.0
 STALE_S: Final = 15.0
 TIMER_CHECK_S: Final = 30.0
-TIMER_BATCH: Final = 256
+TIMER_BATCH: Final = 128
 
 
 @attrs.frozen

@@ -22,6 +22,7 @@ _PLACES = {
     "publish": "publish",
     "run": "runner",
     "status": "status",
+    "timers": "timers",
 }
 """Name of a command -> module of this folder; the command stands there as `command`."""
 
