@@ -18,6 +18,8 @@ import trio
 from ...actors.errors import BusError, Code
 from ...actors.message import BusMessage
 from ...adapters.transcript import Sink, Tally, Transcript, open_sink, order_violations, read_sink
+from ...storage.sqlite.look import Look
+from ...storage.sqlite.overview import Overview, overview
 from ..app import Runtime
 from ..collector import calm_collector
 from ..context import Context
@@ -114,6 +116,8 @@ def _opened(path: Path) -> Sink:
 
 def _run(options: DemoOptions, log: Path, store: Path, sink: Sink) -> tuple[ExitCode, Summary, Tally]:
     had_store = store.exists()
+    # Before the runtime opens: it works on what waits from its first moment.
+    before = _look_at(store) if had_store else None
     started = False
 
     async def run(progress: Callable[[Tally], None]) -> tuple[ExitCode, Summary, Tally]:
@@ -131,6 +135,7 @@ def _run(options: DemoOptions, log: Path, store: Path, sink: Sink) -> tuple[Exit
             counting_bot(), store=store, adapters=[transcript], durability=options.durability, signals=signals
         ) as runtime:
             started = True
+            found = runtime.status() if before is None and had_store else before
 
             async def stop_when_drained() -> None:
                 nonlocal drained
@@ -138,7 +143,6 @@ def _run(options: DemoOptions, log: Path, store: Path, sink: Sink) -> tuple[Exit
                 drained = True
                 runtime.request_stop()
 
-            before = runtime.status()
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(stop_when_drained)
                 await runtime.serve()
@@ -148,7 +152,7 @@ def _run(options: DemoOptions, log: Path, store: Path, sink: Sink) -> tuple[Exit
         wrong = list(order_violations(read_sink(sink.path)))
         wrong_before = sum(index < sink.known_lines for index in wrong)
         summary = summarize(
-            before, after, transcript.tally, violations=(wrong_before, len(wrong)), seconds=seconds
+            found, after, transcript.tally, violations=(wrong_before, len(wrong)), seconds=seconds
         )
         if not drained:
             ending = ExitCode.CANCELLED_WORK if runtime.has_cancelled_work else ExitCode.NOT_YET_DONE
@@ -163,6 +167,15 @@ def _run(options: DemoOptions, log: Path, store: Path, sink: Sink) -> tuple[Exit
             if error.code in _UNUSABLE and not started and not had_store and not store.exists():
                 raise Problem(f"--store {store} cannot be made: {error.message}") from error
             raise
+
+
+def _look_at(store: Path) -> Overview | None:
+    try:
+        with Look(store) as look:
+            return overview(look)
+    except BusError:
+        # An older schema, which opening upgrades; for all else opening says what is wrong.
+        return None
 
 
 def main(options: DemoOptions) -> None:

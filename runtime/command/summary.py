@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 import attrs
 
@@ -56,13 +57,33 @@ class Summary:
         return not self.dead and not self.uncertain
 
 
+class Counted(Protocol):
+    """What a store holds, by status."""
+
+    @property
+    def inbox(self) -> Mapping[InboxStatus, int]:
+        """Messages."""
+        ...
+
+    @property
+    def outbox(self) -> Mapping[OutboxState, int]:
+        """Sends."""
+        ...
+
+    @property
+    def retried(self) -> tuple[int, int]:
+        """Turns and sends that were tried again."""
+        ...
+
+
 def summarize(
-    before: Status, after: Status, tally: Tally, *, violations: tuple[int, int], seconds: float
+    before: Counted | None, after: Status, tally: Tally, *, violations: tuple[int, int], seconds: float
 ) -> Summary:
     """Compare the end of a run with its start.
 
     Args:
-        before, after: Of the store, as the run found and left it.
+        before: The store as the run found it; None where there was none.
+        after: As the run left it.
         tally: Of the log.
         violations: Order violations in the sink before and after.
         seconds: How long it took.
@@ -70,7 +91,8 @@ def summarize(
     refused = after.run.get("refused", 0)
     # What was settled and is neither new nor refused was in the store already.
     duplicates = max(0, tally.settled - tally.known_bad - tally.accepted - refused)
-    begun, ended = _totals(before), _totals(after)
+    ended = _totals(after)
+    begun = dict.fromkeys(ended, 0) if before is None else _totals(before)
     handled = ended["handled"] - begun["handled"]
     return Summary(
         **ended,
@@ -92,7 +114,7 @@ def summarize(
     )
 
 
-def _totals(status: Status) -> Mapping[str, int]:
+def _totals(status: Counted) -> Mapping[str, int]:
     inbox, outbox = status.inbox, status.outbox
     return {
         "accepted": sum(inbox.values()) - inbox.get(InboxStatus.REFUSED, 0),
