@@ -14,7 +14,7 @@ from ..actors.plain import Plain, check_plain
 from ..actors.text import has_lone_surrogate
 from ..storage.records import InboxRecord
 from .effects import CancelEffect, Effect, TimerEffect
-from .recurrence import Cron, Every, Recurrence, us_from_datetime
+from .recurrence import Recurrence, is_recurrence, us_from_datetime
 from .timer_rules import ScheduleId, home_of_schedule, schedule_id, schedule_tail
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def _when(
         return round(after_s * 1_000_000), None
     if at is not None:
         return None, _instant(at)
-    if not isinstance(every, Every | Cron):
+    if not is_recurrence(every):
         raise BusError(
             Code.INVALID_MESSAGE, f"every {shown(every)} must be an Every or a Cron", field="every"
         )

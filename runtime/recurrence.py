@@ -128,6 +128,11 @@ class Cron:
 Recurrence = Every | Cron
 
 
+def is_recurrence(value: object) -> bool:
+    """Whether this is a rule; declarations come from programs that no type checker has seen, too."""
+    return isinstance(value, Every | Cron)
+
+
 def us_from_datetime(at: datetime) -> int:
     """An aware datetime as microseconds since 1970 UTC."""
     return (at - _EPOCH) // _MICROSECOND
@@ -184,4 +189,4 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-__all__ = ["Cron", "Every", "Recurrence", "pack_rule", "unpack_rule", "us_from_datetime"]
+__all__ = ["Cron", "Every", "Recurrence", "is_recurrence", "pack_rule", "unpack_rule", "us_from_datetime"]

@@ -13,7 +13,7 @@ from ..actors.plain import Plain, check_plain
 from ..storage.commands import NewTimer
 from ..storage.records import StoredTimer, TimerContent
 from .context_schedule import check_text
-from .recurrence import Cron, Every, Recurrence
+from .recurrence import Recurrence, is_recurrence
 from .timer_rules import declared_id, new_record, timer_place
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def check_schedule(schedule: Schedule) -> None:
     check_name(schedule.name, "schedule")
     check_topic(schedule.topic)
     check_plain(schedule.payload)
-    if not isinstance(schedule.rule, Every | Cron):
+    if not is_recurrence(schedule.rule):
         raise BusError(
             Code.INVALID_MESSAGE, f"rule {shown(schedule.rule)} must be an Every or a Cron", field="rule"
         )

@@ -102,7 +102,7 @@ class World:
             case "cancel":
                 # Those that have fired are asked for too: it changes nothing.
                 for timer in bot.runtime.timers.list():
-                    text = timer.content.payload
+                    text = str(timer.content.payload)
                     if self.set and text == self.set[op.number % len(self.set)]:
                         self.model.set.pop(text, None)
                         self.cancelled.add(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from typing import Literal, cast
 
 import pytest
 from trio.testing import MockClock
@@ -201,7 +201,7 @@ async def test_cancel_says_what_there_was(autojump_clock: MockClock) -> None:
     async with Harness(bot_of(act)) as bot:
         await bot.say("fake:1", "go")
         await bot.settle()
-        assert {row.content.payload for row in bot.runtime.timers.list()} == {"kept", "also kept"}
+        assert {str(row.content.payload) for row in bot.runtime.timers.list()} == {"kept", "also kept"}
         await bot.say("fake:3", "cancel it from elsewhere")
         await bot.settle()
         await bot.say("fake:1", "and once more")
@@ -211,30 +211,30 @@ async def test_cancel_says_what_there_was(autojump_clock: MockClock) -> None:
         assert len(bot.sent("fake:1")) == 1
 
 
-@pytest.mark.parametrize(
-    "act",
-    [
-        lambda ctx: ctx.schedule("x"),
-        lambda ctx: ctx.schedule("x", after_s=1, at=START),
-        lambda ctx: ctx.schedule("x", after_s=1, every=Every(60)),
-        lambda ctx: ctx.schedule("x", after_s=-1),
-        lambda ctx: ctx.schedule("x", after_s=float("nan")),
-        lambda ctx: ctx.schedule("x", after_s=float("inf")),
-        lambda ctx: ctx.schedule("x", after_s=True),
-        lambda ctx: ctx.schedule("x", after_s="1"),
-        lambda ctx: ctx.schedule("x", at="2026-01-01T00:00:00Z"),
-        lambda ctx: ctx.schedule("x", at=datetime(1960, 1, 1, tzinfo=UTC)),
-        lambda ctx: ctx.schedule("x", every="60"),
-        lambda ctx: ctx.schedule(" ", after_s=1),
-        lambda ctx: ctx.schedule({"n": 1}, after_s=1),
-        lambda ctx: ctx.schedule("x", after_s=1, key="no key"),
-        lambda ctx: ctx.schedule("x", after_s=1, key="tg:@name"),
-        lambda ctx: ctx.schedule(float("nan"), after_s=1, topic="log"),
-        lambda ctx: ctx.cancel("7"),
-        lambda ctx: ctx.cancel("every-report"),
-        lambda ctx: ctx.cancel(None),
-    ],
-)
+ODD: list[Callable[[Context], object]] = [
+    lambda ctx: ctx.schedule("x"),
+    lambda ctx: ctx.schedule("x", after_s=1, at=START),
+    lambda ctx: ctx.schedule("x", after_s=1, every=Every(60)),
+    lambda ctx: ctx.schedule("x", after_s=-1),
+    lambda ctx: ctx.schedule("x", after_s=float("nan")),
+    lambda ctx: ctx.schedule("x", after_s=float("inf")),
+    lambda ctx: ctx.schedule("x", after_s=True),
+    lambda ctx: ctx.schedule("x", after_s=cast("float", "1")),
+    lambda ctx: ctx.schedule("x", at=cast("datetime", "2026-01-01T00:00:00Z")),
+    lambda ctx: ctx.schedule("x", at=datetime(1960, 1, 1, tzinfo=UTC)),
+    lambda ctx: ctx.schedule("x", every=cast("Every", "60")),
+    lambda ctx: ctx.schedule(" ", after_s=1),
+    lambda ctx: ctx.schedule({"n": 1}, after_s=1),
+    lambda ctx: ctx.schedule("x", after_s=1, key="no key"),
+    lambda ctx: ctx.schedule("x", after_s=1, key="tg:@name"),
+    lambda ctx: ctx.schedule(float("nan"), after_s=1, topic="log"),
+    lambda ctx: ctx.cancel("7"),
+    lambda ctx: ctx.cancel("every-report"),
+    lambda ctx: ctx.cancel(cast("str", None)),
+]
+
+
+@pytest.mark.parametrize("act", ODD)
 async def test_what_cannot_be_meant_is_refused(
     act: Callable[[Context], object], autojump_clock: MockClock
 ) -> None:
