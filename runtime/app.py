@@ -40,6 +40,7 @@ from .retry import RetryPolicy
 from .services import Services
 from .status import Status, status_of
 from .stop import Stop, Stuck
+from .timer_desk import TimerDesk
 from .tokens import Tokens
 from .topology import Topology
 
@@ -56,9 +57,11 @@ class Runtime:
         self._signals_scope = trio.CancelScope(shield=True)
         self._takes_signals = False
         self._may_begin = trio.Event()
-        self.dead_letters = DeadLetters(services, LiveHands(services, self.publish_validated))
+        hands = LiveHands(services, self.publish_validated)
+        self.dead_letters = DeadLetters(services, hands)
         self.messages = Messages(services)
         self.outbox = OutboxDesk(services)
+        self.timers = TimerDesk(services, hands)
 
     @staticmethod
     @asynccontextmanager
@@ -256,8 +259,8 @@ class Runtime:
 
     @property
     def is_quiet(self) -> bool:
-        """Nothing is queued, running, in back-off or on its way."""
-        return self._tree.relay.is_quiet and all(shard.is_quiet for shard in self._services.shards)
+        """Nothing is queued, running, in back-off or on its way, and no timer is due."""
+        return self._services.is_quiet
 
     def status(self) -> Status:
         """Totals of the store, counters of this run, and what is under way."""

@@ -28,6 +28,7 @@ from .relay import Relay
 from .retry import RetryPolicy
 from .shard import ShardActor
 from .surroundings import RuntimeSurroundings
+from .timer import TimerActor
 from .topic_handler import TopicHandlerActor
 from .topology import FrozenTopology
 from .turn_breaker import TurnBreaker
@@ -103,8 +104,8 @@ def build_tree(
     """
     log = services.log
     surroundings = RuntimeSurroundings(services)
-    relay = Relay(services)
-    services.wire_relay(relay)
+    relay, timers = Relay(services), TimerActor(services)
+    services.wire(relay, timers)
     for topic, by_channel in services.topology.handlers.items():
         breakers = {
             channel: TurnBreaker(topic, channel, spec.breaker, services)
@@ -157,7 +158,7 @@ def build_tree(
             ChildSpec("journal", services.store.run, escalates=True),
             ChildSpec("recovery", partial(_recover, services), restart=Restart.TEMPORARY, escalates=True),
             group("inbox", [ChildSpec("relay", relay.run)]),
-            group("timers", [ChildSpec("alarms", services.alarms.run)]),
+            group("alarms", [ChildSpec("alarms", services.alarms.run)]),
             group(
                 "shards",
                 [ChildSpec(shard.name, shard.run, mailbox=shard.mailbox) for shard in services.shards],
@@ -169,6 +170,7 @@ def build_tree(
                 "outbox",
                 [ChildSpec(f"delivery-{name}", actor.run) for name, actor in services.deliveries.items()],
             ),
+            group("timers", [ChildSpec("timer", timers.run)]),
             edge_group.as_child(escalates=partial(is_hopeless, edges=edges)),
             group("upkeep", upkeep),
         ],

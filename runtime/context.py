@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from typing import TYPE_CHECKING, Protocol, TypeVar, cast, overload
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import TYPE_CHECKING, Protocol, TypeVar, overload
 
 from ..actors.codec import copy_plain
 from ..actors.errors import BusError, Code
@@ -12,10 +12,11 @@ from ..actors.keys import check_conversation_key
 from ..actors.message import BusMessage
 from ..actors.names import canonical
 from ..actors.plain import Plain
-from ..actors.text import has_lone_surrogate
 from ..storage.records import InboxRecord, OnUncertain
+from .context_checks import check_text, checked_headers, checked_policy
+from .context_schedule import ScheduleVerbs
 from .defaults import MAX_EFFECTS, MAX_HOPS, PAYLOAD_BYTES
-from .effects import Effect, EventEffect, MessageEffect, SendEffect, SendRef
+from .effects import Effect, EventEffect, MessageEffect, SendEffect, SendRef, TimerPlace
 from .state import StateShape, read_state, state_write
 from .turn_now import EarlyCommits, TurnNow, check_name
 
@@ -53,17 +54,28 @@ class Surroundings(EarlyCommits, Protocol):
         """Whether a topic is an event topic; INVALID_TOPIC or NO_SUBSCRIBER where it is nothing usable."""
         ...
 
+    def timer_place(self, topic: str, key: str | None, *, spread: str) -> TimerPlace:
+        """Where a timer of this topic and key fires into; the errors of `is_event_topic`.
+
+        `spread` chooses the partition of an event without a key.
+        """
+        ...
+
+    def has_timer(self, timer_id: str) -> bool:
+        """Whether a timer of this id is set."""
+        ...
+
     def logger(self, context: Context) -> structlog.typing.FilteringBoundLogger:
         """A logger bound to the turn's ids."""
         ...
 
 
-class Context:
+class Context(ScheduleVerbs):
     """One turn of a handler: the message, the conversation's state, and what it may decide.
 
-    `reply`, `send` and `publish` buffer; everything is stored in one commit with "this message is done", or not at
-    all. `send_now` and `step` are stored at once, whatever becomes of the turn. Once the turn has ended every call is
-    STALE_CLAIM.
+    `reply`, `send`, `publish`, `schedule` and `cancel` buffer; everything is stored in one commit with "this message
+    is done", or not at all. `send_now` and `step` are stored at once, whatever becomes of the turn. Once the turn has
+    ended every call is STALE_CLAIM.
 
     Attributes:
         message: The message.
@@ -85,6 +97,7 @@ class Context:
         "_state_write",
         "_stored_state",
         "_surroundings",
+        "_timers",
         "message",
     )
 
@@ -106,6 +119,7 @@ class Context:
         self._effects: list[Effect] = []
         self._replies = 0
         self._sends = 0
+        self._timers = 0
         self._ended = False
         self._now: TurnNow | None = None
         self._deadline_s = deadline_s
@@ -301,21 +315,16 @@ class Context:
         self.check_active()
         if self._surroundings.is_event_topic(canonical(topic, "topic")):
             # An event has no row that could be dead; a message over the limit is, where it arrives.
-            if self.message.hops + 1 > MAX_HOPS:
-                raise BusError(
-                    Code.HOP_LIMIT,
-                    f"more than {MAX_HOPS} messages caused one another",
-                    hops=self.message.hops,
-                )
+            self._check_hops()
             # What the handler does to its value afterwards is not what it published.
             copied = copy_plain(payload, limit_bytes=PAYLOAD_BYTES, what="payload")
-            self._add(EventEffect(topic, copied, key, _headers(headers), idem_key))
+            self._add(EventEffect(topic, copied, key, checked_headers(headers), idem_key))
             return
         if not isinstance(payload, str):
             raise BusError(Code.INVALID_MESSAGE, "a conversation topic takes a text", topic=topic)
         target = self.message.conversation_key if key is None else key
         check_conversation_key(target)
-        _check_text(payload)
+        check_text(payload)
         self._add(MessageEffect(topic, target, payload))
 
     def end(self) -> None:
@@ -380,8 +389,8 @@ class Context:
     ) -> SendEffect:
         self.check_active()
         self._surroundings.check_channel(channel, key)
-        _check_text(text, name)
-        return SendEffect(SendRef(channel, name), key, text, reply_to, _policy(on_uncertain), is_bulk)
+        check_text(text, name)
+        return SendEffect(SendRef(channel, name), key, text, reply_to, checked_policy(on_uncertain), is_bulk)
 
     def _turn_now(self) -> TurnNow:
         if self._now is None:
@@ -392,6 +401,16 @@ class Context:
         if len(self._effects) + (self._now.count if self._now else 0) >= MAX_EFFECTS:
             raise BusError(Code.TOO_LARGE, f"a turn has at most {MAX_EFFECTS} effects", limit=MAX_EFFECTS)
         self._effects.append(effect)
+
+    def _count_timer(self) -> int:
+        index, self._timers = self._timers, self._timers + 1
+        return index
+
+    def _check_hops(self) -> None:
+        if self.message.hops + 1 > MAX_HOPS:
+            raise BusError(
+                Code.HOP_LIMIT, f"more than {MAX_HOPS} messages caused one another", hops=self.message.hops
+            )
 
     def check_active(self) -> None:
         """Refuse what comes after the turn's end.
@@ -405,33 +424,3 @@ class Context:
                 "this turn has ended; what it decides now has no effect",
                 claim=self._record.claim,
             )
-
-
-def _check_text(text: object, name: str = "") -> None:
-    if not isinstance(text, str) or not text.strip():
-        raise BusError(Code.INVALID_MESSAGE, "a text to send needs at least one visible character")
-    if has_lone_surrogate(text):
-        raise BusError(Code.INVALID_MESSAGE, "a text to send must not hold lone surrogates")
-    # Four bytes a character at most, so only long texts are encoded to be counted.
-    if (len(text) + len(name)) * 4 > PAYLOAD_BYTES and len((text + name).encode()) > PAYLOAD_BYTES:
-        raise BusError(
-            Code.TOO_LARGE, f"a text to send has at most {PAYLOAD_BYTES} bytes", limit=PAYLOAD_BYTES
-        )
-
-
-def _headers(given: object) -> dict[str, str]:
-    if given is not None and not isinstance(given, Mapping):
-        raise BusError(Code.INVALID_MESSAGE, "headers must be a map", field="headers")
-    # Names and values are checked with the whole event.
-    return dict(cast("Mapping[str, str]", given or {}))
-
-
-def _policy(value: OnUncertain | str | None) -> OnUncertain | None:
-    if value is None:
-        return None
-    try:
-        return OnUncertain(value)
-    except ValueError as error:
-        raise BusError(
-            Code.INVALID_MESSAGE, "on_uncertain is one of park, resend, drop", given=str(value)
-        ) from error

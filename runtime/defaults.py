@@ -53,6 +53,8 @@ CONTROL_POLL_S: Final = 0.2
 CONTROL_CRASHES: Final = 2
 PULSE_S: Final = 5.0
 STALE_S: Final = 15.0
+TIMER_CHECK_S: Final = 30.0
+TIMER_BATCH: Final = 128
 
 
 @attrs.frozen
@@ -154,5 +156,12 @@ DEFAULTS: Final[tuple[Default, ...]] = (
     ),
     Default("pulse_s", PULSE_S, "seconds", "between two notes of how the runtime stands, for `status`"),
     Default("stale_s", STALE_S, "seconds", "old, and `status` calls such a note stale"),
+    Default(
+        "timer_check_s",
+        TIMER_CHECK_S,
+        "seconds",
+        "after which the wall clock is read again while timers wait",
+    ),
+    Default("timer_batch", TIMER_BATCH, "timers", "read and fired at once"),
 )
 """The table, in the order the documentation prints it."""

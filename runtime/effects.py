@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from ..actors.plain import Plain
 from ..actors.value import value
 from ..storage.records import OnUncertain
+from .recurrence import Recurrence
 
 
 @value
@@ -48,4 +51,36 @@ class EventEffect:
     idem_key: str | None
 
 
-Effect = SendEffect | MessageEffect | EventEffect
+@value
+class TimerPlace:
+    """Where a timer fires into: a conversation of a topic, or the log of an event topic."""
+
+    kind: Literal["message", "event"]
+    topic: str
+    key: str | None
+    shard: int
+    partition: int
+
+
+@value(kw_only=True)
+class TimerEffect:
+    """Something to arrive later: after a pause from the end of the turn, at a time, or again and again."""
+
+    id: str
+    place: TimerPlace
+    payload: Plain
+    headers: dict[str, str]
+    after_us: int | None
+    at_us: int | None
+    rule: Recurrence | None
+
+
+@value
+class CancelEffect:
+    """A timer to take back."""
+
+    id: str
+    shard: int
+
+
+Effect = SendEffect | MessageEffect | EventEffect | TimerEffect | CancelEffect

@@ -22,6 +22,7 @@ from ..storage.commands import (
     NewInbox,
     NewOutbox,
     NewRow,
+    NewTimer,
     Outcome,
     Publish,
     Refused,
@@ -140,6 +141,8 @@ def tell_arrival(row: NewRow, outcome: Outcome, services: Services) -> None:
         services.shards[record.shard].tell_arrival(
             MessageArrived(QueuedRow(record, row.message, holds_token=False))
         )
+    elif isinstance(row, NewTimer):
+        services.timers.told((row,))
     elif isinstance(row, NewOutbox):
         sent = placed(row.record, outcome.seq)
         services.shards[sent.shard].tell_arrival(SendArrived(PendingRow(sent, row.content)))

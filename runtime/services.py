@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .intake import Intake
     from .relay import Relay
     from .shard import ShardActor
+    from .timer import TimerActor
     from .topic_handler import TopicHandlerActor
 
 
@@ -52,6 +53,7 @@ class Services:
     counters: dict[str, int] = attrs.field(factory=dict[str, int])
     draining: bool = False
     _relay: Relay | None = None
+    _timers: TimerActor | None = None
 
     @property
     def relay(self) -> Relay:
@@ -60,9 +62,24 @@ class Services:
             raise AssertionError("the runtime is not wired yet")
         return self._relay
 
-    def wire_relay(self, relay: Relay) -> None:
-        """Set the relay, once."""
+    @property
+    def timers(self) -> TimerActor:
+        """Fires what was to arrive later."""
+        if self._timers is None:
+            raise AssertionError("the runtime is not wired yet")
+        return self._timers
+
+    def wire(self, relay: Relay, timers: TimerActor) -> None:
+        """Set the actors that others call, once."""
         self._relay = relay
+        self._timers = timers
+
+    @property
+    def is_quiet(self) -> bool:
+        """Nothing is queued, running, in back-off or on its way, and no timer is due."""
+        if not self.relay.is_quiet or not self.timers.is_quiet:
+            return False
+        return all(shard.is_quiet for shard in self.shards)
 
     @property
     def lanes(self) -> int:

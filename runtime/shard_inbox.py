@@ -229,6 +229,7 @@ class ShardInbox:
             inbox=(move,) if claim is None else (move, claim),
             new_outbox=planned.new_outbox if planned else (),
             emits=planned.emits if planned else (),
+            timers=planned.timers if planned else (),
             state=state,
         )
 

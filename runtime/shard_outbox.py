@@ -56,7 +56,7 @@ class ShardOutbox:
         if not effects:
             return None
         now_us = self._services.clock.wall_us()
-        own, emits = plan_effects(effects, cause, self._services, now_us=now_us)
+        own, emits, timers = plan_effects(effects, cause, self._services, now_us=now_us)
         rows: list[tuple[OutboxLane, PendingRow, bool]] = []
         for row in own:
             lane, rides = self._announce(row)
@@ -64,10 +64,11 @@ class ShardOutbox:
                 row.record = next_outbox_record(row.record, Start(), now_us=now_us, claim=None)
             rows.append((lane, row, rides))
         new = tuple(NewOutbox(record=row.record, content=row.content) for row in own)
-        return Planned(new, tuple(emits), tuple(rows))
+        return Planned(new, tuple(emits), tuple(rows), timers)
 
     def placed(self, planned: Planned, committed: Committed) -> None:
         """The turn is on disk: start its first sends, queue the others."""
+        self._services.timers.told(planned.timers)
         for (lane, row, rides), outcome in zip(planned.rows, committed.outbox, strict=True):
             lane.arriving -= 1
             if isinstance(outcome, Stored):

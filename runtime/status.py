@@ -26,6 +26,8 @@ class Status:
         inbox, outbox: Stored rows by status and state; totals of the store.
         retried: Retries recorded in the history: of turns and of sends.
         run: Counters of this run, by name.
+        timers: How many are set.
+        next_timer_at_us: When the next of them is due.
         tokens_free: Tokens the edges may still take.
         running_turns, running_sends: Under way now.
         overdue_turns: Turns that run longer than their limit, or than `turn_overdue_s` of the defaults.
@@ -41,6 +43,8 @@ class Status:
     outbox: Mapping[OutboxState, int]
     retried: tuple[int, int]
     run: Mapping[str, int]
+    timers: int = 0
+    next_timer_at_us: int | None = None
     tokens_free: int
     running_turns: int
     running_sends: int
@@ -61,6 +65,8 @@ def status_of(services: Services, actors: tuple[ChildStatistics, ...]) -> Status
         outbox=reader.count_outbox(),
         retried=reader.count_retried(),
         run=dict(services.counters),
+        timers=reader.count_timers(),
+        next_timer_at_us=reader.next_timer_us(),
         tokens_free=services.tokens.free,
         running_turns=turns.count,
         running_sends=sum(len(delivery.pool.running) for delivery in services.deliveries.values()),

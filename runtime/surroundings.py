@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from ..actors.errors import BusError, Code
 from ..actors.keys import prefix_of
 from ..storage.commands import StepWrite
+from .effects import TimerPlace
+from .timer_rules import timer_place
 from .turn_commit import commit_send, commit_step
 
 if TYPE_CHECKING:
@@ -88,6 +90,17 @@ class RuntimeSurroundings:
     async def send_now(self, record: InboxRecord, message: BusMessage, effect: SendEffect) -> None:
         """See `EarlyCommits.send_now`."""
         await commit_send(self._services, record, message, effect)
+
+    def timer_place(self, topic: str, key: str | None, *, spread: str) -> TimerPlace:
+        """See `Surroundings.timer_place`."""
+        services = self._services
+        return timer_place(
+            services.topology, topic, key, spread=spread, shard_count=services.store.info.shard_count
+        )
+
+    def has_timer(self, timer_id: str) -> bool:
+        """See `Surroundings.has_timer`."""
+        return self._services.store.reader.timer(timer_id) is not None
 
     def logger(self, context: Context) -> structlog.typing.FilteringBoundLogger:
         """See `Surroundings.logger`."""

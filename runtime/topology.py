@@ -14,10 +14,13 @@ from ..actors.errors import BusError, Code
 from ..actors.event import Event
 from ..actors.message import DIALOGUE_TOPICS, BusMessage
 from ..actors.names import check_name, check_topic
+from ..actors.plain import Plain
 from .breaker import Breaker
 from .context import Context
 from .defaults import CONCURRENCY, HANDLER_TIMEOUT_S
+from .recurrence import Recurrence
 from .retry import RetryPolicy
+from .schedules import Schedule, check_schedule, check_target
 from .state import StateShape, Upgrade, declared_shape
 
 Handler = Callable[[Context, BusMessage], Awaitable[None]]
@@ -55,11 +58,13 @@ class FrozenTopology:
         handlers: topic -> channel (or None) -> handler.
         events: Event topics by name.
         state: Of its conversations.
+        schedules: Declared schedules by name.
     """
 
     handlers: typing.Mapping[str, typing.Mapping[str | None, HandlerSpec]]
     events: typing.Mapping[str, EventTopic]
     state: StateShape = StateShape()
+    schedules: typing.Mapping[str, Schedule] = MappingProxyType({})
 
     def handler_of(self, topic: str, channel: str | None) -> HandlerSpec | None:
         """The handler that takes a message of this topic and channel."""
@@ -98,6 +103,7 @@ class Topology:
         self._handlers: dict[str, dict[str | None, HandlerSpec]] = {}
         self._events: dict[str, EventTopic] = {}
         self._state: StateShape | None = None
+        self._schedules: dict[str, Schedule] = {}
         self._frozen: FrozenTopology | None = None
 
     def topic(
@@ -209,16 +215,59 @@ class Topology:
             raise BusError(Code.INVALID_MESSAGE, "the state is declared already", version=self._state.version)
         self._state = declared_shape(version, upgrade)
 
+    def every(
+        self,
+        name: str,
+        rule: Recurrence,
+        payload: Plain,
+        *,
+        topic: str,
+        key: str | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        """Declare something that arrives again and again, by itself.
+
+        It is set when a runtime opens with it. It keeps its next time over restarts; changed here it begins anew, and
+        left out here it goes.
+
+        Args:
+            name: 1 to 64 of `[a-z0-9_.-]`: what it is known by, from one version of the bot to the next.
+            rule: `Every` or `Cron`.
+            payload: The text for a conversation topic; plain values for an event topic.
+            topic: Where to.
+            key: The conversation, which a conversation topic needs; the event's key.
+            headers: Of an event.
+        Raises:
+            BusError: TOPIC_FROZEN; INVALID_MESSAGE; TOPIC_ALREADY_HANDLED, the name is taken. When a runtime opens:
+                INVALID_TOPIC, NO_SUBSCRIBER.
+        """
+        self._check_open(topic)
+        schedule = Schedule(
+            name=name, rule=rule, payload=payload, topic=topic, key=key, headers=dict(headers or {})
+        )
+        check_schedule(schedule)
+        if name in self._schedules:
+            raise BusError(Code.TOPIC_ALREADY_HANDLED, f"schedule {name} is declared already", schedule=name)
+        self._schedules[name] = schedule
+
     def freeze(self) -> FrozenTopology:
-        """Fix what is declared; later declarations are TOPIC_FROZEN. Freezing twice gives the same."""
+        """Fix what is declared; later declarations are TOPIC_FROZEN. Freezing twice gives the same.
+
+        Raises:
+            BusError: INVALID_TOPIC, NO_SUBSCRIBER, INVALID_MESSAGE: a schedule goes nowhere; nothing is fixed then.
+        """
         if self._frozen is None:
-            self._frozen = FrozenTopology(
+            frozen = FrozenTopology(
                 handlers=MappingProxyType(
                     {t: MappingProxyType(dict(by)) for t, by in self._handlers.items()}
                 ),
                 events=MappingProxyType(dict(self._events)),
                 state=self._state or StateShape(),
+                schedules=MappingProxyType(dict(self._schedules)),
             )
+            for schedule in self._schedules.values():
+                check_target(schedule, frozen)
+            self._frozen = frozen
         return self._frozen
 
     def _check_open(self, topic: str | None) -> None:

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from ..actors.keys import shard_of
 from ..actors.value import value
-from ..storage.commands import Emit, EmitNumber, NewOutbox
+from ..storage.commands import DropTimer, Emit, EmitNumber, NewOutbox, NewTimer, TimerWrite
 from ..storage.records import OutboundContent, OutboxRecord
-from .effects import Effect, EventEffect, MessageEffect, SendEffect
+from .effects import CancelEffect, Effect, EventEffect, MessageEffect, SendEffect, TimerEffect
 from .emits import event_emit, message_emit
 from .lane import Lane
 from .send import PendingRow
+from .timer_arrival import new_timer
 
 if TYPE_CHECKING:
     from .services import Services
@@ -22,7 +23,7 @@ OutboxLane = Lane[PendingRow]
 
 @value
 class Planned:
-    """The sends and emits of one turn, ready for its Commit.
+    """The sends, emits and timers of one turn, ready for its Commit.
 
     `rows` has, for each new outbox row of this shard, its lane, the row, and whether its start rides along.
     """
@@ -30,18 +31,20 @@ class Planned:
     new_outbox: tuple[NewOutbox, ...]
     emits: tuple[Emit, ...]
     rows: tuple[tuple[OutboxLane, PendingRow, bool], ...]
+    timers: tuple[TimerWrite, ...]
 
 
 def plan_effects(
     effects: list[Effect], cause: QueuedRow, services: Services, *, now_us: int
-) -> tuple[list[PendingRow], list[Emit]]:
-    """The new sends of the cause's own shard, and the emits, each in the order they were decided.
+) -> tuple[list[PendingRow], list[Emit], tuple[TimerWrite, ...]]:
+    """The new sends of the cause's own shard, the emits, its own timers, each in the order they were decided.
 
     Raises:
         BusError: an effect that cannot be stored, by its code.
     """
     own: list[PendingRow] = []
     emits: list[Emit] = []
+    timers: list[TimerWrite] = []
     home = cause.record.shard
     for effect in effects:
         number = EmitNumber(home, cause.record.seq, len(emits))
@@ -56,7 +59,22 @@ def plan_effects(
                 emits.append(message_emit(effect, cause, number, services, now_us=now_us))
             case EventEffect():
                 emits.append(event_emit(effect, cause, number, services, now_us=now_us))
-    return own, emits
+            case TimerEffect() | CancelEffect():
+                write = _timer_write(effect, cause, services, now_us)
+                shard = write.record.shard if isinstance(write, NewTimer) else write.shard
+                if shard == home:
+                    timers.append(write)
+                else:
+                    emits.append(Emit(number, write))
+    return own, emits, tuple(timers)
+
+
+def _timer_write(
+    effect: TimerEffect | CancelEffect, cause: QueuedRow, services: Services, now_us: int
+) -> NewTimer | DropTimer:
+    if isinstance(effect, TimerEffect):
+        return new_timer(effect, cause, services, now_us=now_us)
+    return DropTimer(effect.id, effect.shard)
 
 
 def _new_send(effect: SendEffect, cause: QueuedRow, services: Services, now_us: int) -> PendingRow:

@@ -10,7 +10,7 @@ from ..actors.errors import BusError
 from ..actors.event import Event
 from ..actors.message import BusMessage
 from ..actors.value import value
-from .records import InboxRecord, OutboundContent, OutboxRecord
+from .records import InboxRecord, OutboundContent, OutboxRecord, TimerContent, TimerRecord
 
 
 @value
@@ -26,8 +26,8 @@ class EmitNumber:
 class NewInbox:
     """A message to accept. The record's `id` is taken from the store; `seq` and `offset` are given by the journal.
 
-    `dedupe_key` names the message once for its home: `in:<channel>:<platform id>`, `topic:<topic>:<idempotency key>`
-    or, for an emit, `emit:<shard>:<seq>:<index>`.
+    `dedupe_key` names the message once for its home: `in:<channel>:<platform id>`, `topic:<topic>:<idempotency key>`,
+    for an emit `emit:<shard>:<seq>:<index>`, for what a timer brings `<timer>:<due time>`.
     """
 
     record: InboxRecord
@@ -57,7 +57,36 @@ class NewEvent:
     dedupe_key: str | None
 
 
-NewRow = NewInbox | NewOutbox | NewEvent
+@value(kw_only=True)
+class NewTimer:
+    """A timer to set. Where one of its id is set already that one stays, unless this `replaces` it."""
+
+    record: TimerRecord
+    content: TimerContent
+    replaces: bool = False
+
+
+@value
+class DropTimer:
+    """A timer to take back; one that has fired, or never was, is passed over."""
+
+    id: str
+    shard: int
+
+
+@value
+class TimerMove:
+    """A timer leaves its due time: for another one, or (`after` is None) for good.
+
+    One that is not set for the time that `before` names refuses the whole Commit, STALE_CLAIM.
+    """
+
+    before: TimerRecord
+    after: TimerRecord | None
+
+
+TimerWrite = NewTimer | DropTimer | TimerMove
+NewRow = NewInbox | NewOutbox | NewEvent | NewTimer | DropTimer
 
 
 @value
@@ -214,6 +243,8 @@ class Commit:
         purges: Dead rows of this shard to empty.
         control: The control record that this carries out, refuses, or takes a step further.
         turn: The turn that decided this and goes on.
+        timers: Timers of this shard to set, to take back, to move on; in order.
+        arrivals: Rows of this shard that are not sends, in order: what timers bring. They arrive unclaimed.
     """
 
     shard: int
@@ -229,6 +260,8 @@ class Commit:
     purges: tuple[InboxPurge | OutboxPurge, ...] = ()
     control: ControlPart | None = None
     turn: InTurn | None = None
+    timers: tuple[TimerWrite, ...] = ()
+    arrivals: tuple[NewInbox | NewEvent, ...] = ()
 
 
 @value
@@ -243,7 +276,10 @@ Part = Publish | Commit | TakeLease
 
 @value
 class Stored:
-    """A published row is on disk. `seq` is its place in its shard, `offset` its place in (topic, partition)."""
+    """A published row is on disk. `seq` is its place in its shard, `offset` its place in (topic, partition).
+
+    A timer has neither; its numbers are 0.
+    """
 
     id: int
     seq: int
@@ -270,12 +306,14 @@ class Committed:
         emits: The same for each emit; empty where the store relays them.
         tails: (row id, new seq) of each move with `to_tail`.
         dropped: Ids of claimed inbox rows that do not exist, because their accept proved a duplicate.
+        arrivals: One entry for each of `arrivals`, in order.
     """
 
     outbox: tuple[Stored | Duplicate, ...] = ()
     emits: tuple[Stored | Duplicate, ...] = ()
     tails: tuple[tuple[int, int], ...] = ()
     dropped: tuple[int, ...] = ()
+    arrivals: tuple[Stored | Duplicate, ...] = ()
 
 
 @value

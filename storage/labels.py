@@ -62,3 +62,5 @@ def _commit_kinds(part: Commit) -> Iterator[str]:
         yield "emit"
     if part.control is not None:
         yield "control"
+    if part.arrivals:
+        yield "timer"

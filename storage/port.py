@@ -14,7 +14,15 @@ import attrs
 import trio
 
 from .commands import Commit, Committed, Duplicate, EmitNumber, Leased, Outcome, Part, Publish, Stored
-from .records import InboxRecord, InboxStatus, OutboxState, StoredControl, StoredInbox, StoredOutbox
+from .records import (
+    InboxRecord,
+    InboxStatus,
+    OutboxState,
+    StoredControl,
+    StoredInbox,
+    StoredOutbox,
+    StoredTimer,
+)
 
 Settle = Callable[[Outcome], None]
 
@@ -177,6 +185,36 @@ class Reader(Protocol):
 
     def facts(self, namespace: str, prefix: str, limit: int) -> list[tuple[str, bytes]]:
         """The durable facts whose key begins so, by key."""
+        ...
+
+    def due_timers(self, until_us: int, limit: int) -> list[StoredTimer]:
+        """Timers of every shard that are due at that time or before, the longest due first."""
+        ...
+
+    def next_timer_us(self) -> int | None:
+        """When the next timer of any shard is due; None where none is set."""
+        ...
+
+    def future_timers(self, now_us: int, limit: int) -> list[StoredTimer]:
+        """Timers whose pause begins after that time: they were set before the clock was set back."""
+        ...
+
+    def declared_timers(self) -> list[StoredTimer]:
+        """Timers that the topology has set, by id: those whose id begins with `every-`."""
+        ...
+
+    def timer(self, timer_id: str) -> StoredTimer | None:
+        """One timer by id."""
+        ...
+
+    def list_timers(
+        self, *, key: str | None, topic: str | None, offset: int, limit: int
+    ) -> list[StoredTimer]:
+        """Timers, the next one first."""
+        ...
+
+    def count_timers(self) -> int:
+        """How many timers are set."""
         ...
 
     def waiting_controls(self, limit: int) -> list[StoredControl]:

@@ -8,9 +8,15 @@ record. Times are wall-clock microseconds since 1970 UTC.
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal
 
 from ..actors.message import BusMessage
+from ..actors.plain import Plain
 from ..actors.value import value
+
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 class InboxStatus(enum.StrEnum):
@@ -206,6 +212,59 @@ class StoredControl:
     result: str | None = None
     done_at_us: int | None = None
     number: int = 0
+
+
+@value(kw_only=True, slots=False)
+class TimerRecord:
+    """Where one timer stands. Its home is the shard that it fires into.
+
+    Attributes:
+        id: Names it once for the life of the store.
+        kind: What arrives: a message for a conversation, or an event.
+        partition: Of the topic, that the arrival goes to.
+        conversation_key: The conversation, or the event's key.
+        due_at_us: When it fires.
+        wait_us: How long the pause before that was meant to be; None where it waits for a time of the wall clock.
+        rule, zone: How it repeats, and by whose clocks; None for one that fires once.
+    """
+
+    id: str
+    shard: int
+    kind: Literal["message", "event"]
+    topic: str
+    partition: int
+    conversation_key: str | None
+    due_at_us: int
+    wait_us: int | None = None
+    rule: str | None = None
+    zone: str | None = None
+    created_at_us: int = 0
+
+
+@value(kw_only=True)
+class TimerContent:
+    """What arrives when a timer fires; it never changes.
+
+    Attributes:
+        payload: The text of a message; any plain value for an event.
+        headers: Of an event.
+        correlation_id, causation_id: Of the turn that set it; None, nobody's turn did.
+        hops: Of the arrival.
+    """
+
+    payload: Plain
+    headers: Mapping[str, str] = NO_HEADERS
+    correlation_id: str | None = None
+    causation_id: str | None = None
+    hops: int = 0
+
+
+@value
+class StoredTimer:
+    """A timer as read back: its record and what it brings."""
+
+    record: TimerRecord
+    content: TimerContent
 
 
 @value

@@ -135,6 +135,7 @@ class Harness:
         self._max_lane_backlog = max_lane_backlog
         self._max_backlog = max_backlog
         self._start_us = start_us
+        self._clock = FakeClock(start_us=start_us)
         self._stack = AsyncExitStack()
         self._folder: TemporaryDirectory[str] | None = None
         self._runtime: Runtime | None = None
@@ -146,6 +147,8 @@ class Harness:
                 Code.INVALID_MESSAGE,
                 "a Harness needs trio's MockClock: take pytest-trio's autojump_clock, or shardline.testing.run",
             )
+        # One for its whole life: a crash does not set the clock back.
+        self._clock = FakeClock(start_us=self._start_us)
         if self._store == "sqlite-inline":
             self._folder = TemporaryDirectory(prefix="shardline-harness-")
             self._place = FilePlace(Path(self._folder.name) / "bot-0.db")
@@ -168,6 +171,11 @@ class Harness:
             raise RuntimeError("use the Harness as `async with Harness(...) as bot`")
         return self._runtime
 
+    @property
+    def clock(self) -> FakeClock:
+        """The wall clock of the bot, to read it or to set it (`jump_wall`)."""
+        return self._clock
+
     def channel(self, name: str) -> FakeChannel:
         """One of the fake channels."""
         return self._channels[name]
@@ -185,10 +193,21 @@ class Harness:
         raise BusError(Code.UNKNOWN_CHANNEL, f"no fake channel has the prefix {prefix}", key=key)
 
     async def settle(self, until_s: float | None = None) -> None:
-        """Wait until nothing is left to do, back-offs included; with `until_s` at most so many (fake) seconds."""
+        """Wait until nothing is left to do, back-offs included.
+
+        Args:
+            until_s: At most so many (fake) seconds; timers that are due before then are waited for too. None waits
+                for no timer that is not due yet.
+        """
         runtime = self.runtime
+        horizon_us = None if until_s is None else self._clock.wall_us() + round(until_s * 1_000_000)
+
+        def is_settled() -> bool:
+            due_us = runtime.timers.next_due_us
+            return runtime.is_quiet and (horizon_us is None or due_us is None or due_us >= horizon_us)
+
         with trio.move_on_after(float("inf") if until_s is None else until_s):
-            await runtime.wait_until(lambda: runtime.is_quiet)
+            await runtime.wait_until(is_settled)
 
     async def advance(self, seconds: float) -> None:
         """Let (fake) time pass."""
@@ -241,7 +260,7 @@ class Harness:
         raise BusError(Code.NOT_FOUND, "no send has this key", key=key)
 
     async def _open(self) -> None:
-        clock = FakeClock(start_us=self._start_us)
+        clock = self._clock
         self._runtime = await self._stack.enter_async_context(
             Runtime.open(
                 self._topology,

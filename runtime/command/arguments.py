@@ -14,7 +14,7 @@ from ...storage.sqlite.filters import Filters, Kind
 from ...storage.sqlite.listing import Page, RowId
 from .problem import Problem
 
-List = Literal["inbox", "outbox", "dlq"]
+List = Literal["inbox", "outbox", "dlq", "timers"]
 
 FIELDS: Final[Mapping[List, tuple[str, ...]]] = {
     "inbox": (
@@ -24,10 +24,11 @@ FIELDS: Final[Mapping[List, tuple[str, ...]]] = {
     "dlq": (
         "id", "kind", "key", "topic", "channel", "code", "own_code", "since", "until",
     ),
+    "timers": ("id", "key", "topic", "since", "until"),
 }  # fmt: skip
 """The fields that each list can be filtered by."""
 
-_KINDS: Final[Mapping[List, Kind | None]] = {"inbox": "in", "outbox": "out", "dlq": None}
+_KINDS: Final[Mapping[List, Kind | None]] = {"inbox": "in", "outbox": "out", "dlq": None, "timers": None}
 _ROW: Final = re.compile(r"(?:(in|out)-)?([0-9]{1,18})")
 _AGE: Final = re.compile(r"([0-9]{1,9})(s|m|h|d|w)")
 _UNIT_S: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
@@ -44,6 +45,22 @@ def parse_filters(arguments: Sequence[str], listing: List) -> Filters:
     Raises:
         Problem: exit code 2, an unknown field, a field twice, or a value that none can have.
     """
+    return _filters(_given(arguments, listing), listing)
+
+
+def parse_timer_filters(arguments: Sequence[str]) -> Mapping[str, str | int]:
+    """The same for timers; times are microseconds since 1970 UTC.
+
+    Raises:
+        Problem: as `parse_filters`.
+    """
+    return {
+        name: parse_time(value, name) if name in {"since", "until"} else value
+        for name, value in _given(arguments, "timers").items()
+    }
+
+
+def _given(arguments: Sequence[str], listing: List) -> dict[str, str]:
     given: dict[str, str] = {}
     for argument in arguments:
         name, equals, value = argument.partition("=")
@@ -56,7 +73,7 @@ def parse_filters(arguments: Sequence[str], listing: List) -> Filters:
         if name in given:
             raise Problem(f"{name} is given twice")
         given[name] = value
-    return _filters(given, listing)
+    return given
 
 
 def _filters(given: Mapping[str, str], listing: List) -> Filters:
@@ -145,4 +162,13 @@ def _number(name: str, value: str) -> int:
     return int(value)
 
 
-__all__ = ["FIELDS", "List", "now_us", "parse_filters", "parse_page", "parse_row", "parse_time"]
+__all__ = [
+    "FIELDS",
+    "List",
+    "now_us",
+    "parse_filters",
+    "parse_page",
+    "parse_row",
+    "parse_time",
+    "parse_timer_filters",
+]

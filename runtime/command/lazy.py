@@ -25,6 +25,7 @@ _PLACES = {
     "run": "runner",
     "settings": "settings",
     "status": "status",
+    "timers": "timers",
 }
 """Name of a command -> module of this folder; the command stands there as `command`."""
 

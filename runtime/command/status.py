@@ -57,6 +57,7 @@ def status_record(store: Path, found: Overview, live: Live | None, now: int) -> 
         "inbox": found.inbox,
         "outbox": found.outbox,
         "retried": {"turns": found.retried[0], "sends": found.retried[1]},
+        "timers": {"count": found.timers, "next_at": when(found.next_timer_at_us)},
         "dead": [attrs.asdict(one) for one in found.dead],
         "oldest": {
             name: None if row is None else {**record_of(row), "age_s": (now - row.since_us) / 1_000_000}
@@ -86,6 +87,7 @@ def _show(store: Path, found: Overview, live: Live | None, now: int) -> None:
             ("last change", _ago(found.last_transition_at_us, now)),
             ("owner", owner_line(found, now)),
             ("tried again", "{:,} turns, {:,} sends".format(*found.retried)),
+            ("timers", _timers(found, now)),
         ]
     )
     echo_lines("\nmessages")
@@ -108,6 +110,19 @@ def _show(store: Path, found: Overview, live: Live | None, now: int) -> None:
     if live is not None:
         _show_live(live)
     _show_tasks(found)
+
+
+def _timers(found: Overview, now: int) -> str:
+    if found.next_timer_at_us is None:
+        return "none"
+    return (
+        f"{found.timers:,}, the next {when(found.next_timer_at_us)} ({_until(found.next_timer_at_us, now)})"
+    )
+
+
+def _until(at_us: int, now: int) -> str:
+    gone = age(at_us, now)
+    return gone if gone.startswith("in ") else f"{gone} late"
 
 
 def _show_live(live: Live) -> None:

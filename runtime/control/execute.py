@@ -19,7 +19,18 @@ from ..outbox_rules import Cancel as CancelSend
 from ..outbox_rules import OutboxEvent, ResolveDead, ResolveResend, ResolveSent
 from .hands import StoreHands
 from .steps import is_passing, progress_of, purge_dead, requeue_row, requeue_rows, stored_control
-from .verbs import Cancel, Decision, PublishMessage, Purge, Requeue, Resolve, Verb, ended_args, read_verb
+from .verbs import (
+    Cancel,
+    CancelTimer,
+    Decision,
+    PublishMessage,
+    Purge,
+    Requeue,
+    Resolve,
+    Verb,
+    ended_args,
+    read_verb,
+)
 
 _MAX_TEXT_CHARS: Final = 1_000
 
@@ -126,6 +137,9 @@ async def _carry_out(verb: Verb, control: StoredControl, hands: StoreHands) -> C
         case Cancel():
             event = CancelSend(str(Code.DELIVERY_PERMANENT), verb.reason)
             await hands.move_send(verb.row.id, event, _success(control.number, {"row": str(verb.row)}))
+            return None
+        case CancelTimer():
+            await hands.cancel_timer(verb.timer, _success(control.number, {"timer": verb.timer}))
             return None
         case PublishMessage():
             receipt = await hands.publish(verb.message)

@@ -22,6 +22,7 @@ from ...storage.commands import (
     NewOutbox,
     OutboxPurge,
     Publish,
+    TimerMove,
 )
 from ...storage.port import Reader, Store
 from ...storage.records import (
@@ -40,6 +41,7 @@ from ..outbox_rules import Purge as PurgeSend
 from ..receipt import Receipt
 from ..shard_messages import MoveSend
 from ..shard_messages import Requeue as RequeueAsk
+from ..timer_rules import is_declared
 
 if TYPE_CHECKING:
     from ...actors.clock import Clock
@@ -150,6 +152,36 @@ class StoreHands:
             move = outbox_move(row.record, PurgeSend(), now_us=now_us, claim=None)
             purges.append(OutboxPurge(move, OutboundContent(text="")))
         await self.commit(shard, Commit(shard=shard, epoch=0, at_us=0, purges=tuple(purges), control=control))
+
+    async def cancel_timer(self, timer_id: str, control: ControlDone | None) -> None:
+        """Take a timer back; end `control` in the same commit.
+
+        Raises:
+            BusError: NOT_FOUND, none of this name is set; INVALID_TRANSITION, the topology declares it.
+        """
+        if is_declared(timer_id):
+            raise BusError(
+                Code.INVALID_TRANSITION,
+                f"{timer_id} is declared by the bot: take it out of the topology",
+                timer_id=timer_id,
+            )
+        for left in reversed(range(_LEASE_TRIES)):
+            stored = self.reader.timer(timer_id)
+            if stored is None:
+                raise BusError(
+                    Code.NOT_FOUND,
+                    f"no timer {timer_id[:80]} is set: it has fired, was cancelled, or never was",
+                    timer_id=timer_id[:80],
+                )
+            shard, ended = stored.record.shard, TimerMove(stored.record, None)
+            commit = Commit(shard=shard, epoch=0, at_us=0, timers=(ended,), control=control)
+            try:
+                await self.commit(shard, commit)
+                return
+            except BusError as error:
+                # It fired meanwhile, and stands at its next time or is gone.
+                if error.code is not Code.STALE_CLAIM or not left:
+                    raise
 
     async def end(self, control: ControlDone) -> None:
         """End a control record that no other commit ends."""

@@ -92,19 +92,27 @@ class Cancel:
 
 
 @attrs.frozen
+class CancelTimer:
+    """Take a timer back."""
+
+    timer: str
+
+
+@attrs.frozen
 class PublishMessage:
     """Publish a message: an inbound one is handled, an outbound one sent."""
 
     message: BusMessage
 
 
-Verb = Requeue | Purge | Resolve | Cancel | PublishMessage
+Verb = Requeue | Purge | Resolve | Cancel | CancelTimer | PublishMessage
 
 _WORDS: Final[Mapping[type[Verb], str]] = {
     Requeue: "requeue",
     Purge: "purge",
     Resolve: "resolve",
     Cancel: "cancel",
+    CancelTimer: "cancel_timer",
     PublishMessage: "publish",
 }
 
@@ -131,6 +139,8 @@ def verb_args(verb: Verb) -> str:
             args = {"row": str(verb.row), "decision": verb.decision}
         case Cancel():
             args = {"row": str(verb.row), "reason": verb.reason}
+        case CancelTimer():
+            args = {"timer": verb.timer}
         case PublishMessage():
             args = {"message": loads(message_to_wire(verb.message), limit_bytes=MAX_WIRE_BYTES)}
     return dumps(args, sort_keys=True)
@@ -210,6 +220,11 @@ def _read_cancel(args: dict[str, Plain]) -> Verb:
     return Cancel(_send(required_text(args, "row")), optional_text(args, "reason") or "cancelled")
 
 
+def _read_cancel_timer(args: dict[str, Plain]) -> Verb:
+    check_keys(args, {"timer"}, "cancel_timer")
+    return CancelTimer(required_text(args, "timer"))
+
+
 def _read_publish(args: dict[str, Plain]) -> Verb:
     check_keys(args, {"message"}, "publish")
     return PublishMessage(message_from_wire(dumps(args.get("message"))))
@@ -220,6 +235,7 @@ _READERS: Final[Mapping[str, Callable[[dict[str, Plain]], Verb]]] = {
     "purge": _read_purge,
     "resolve": _read_resolve,
     "cancel": _read_cancel,
+    "cancel_timer": _read_cancel_timer,
     "publish": _read_publish,
 }
 

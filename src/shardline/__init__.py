@@ -16,9 +16,11 @@ from .runtime.breaker import Breaker
 from .runtime.context import Context
 from .runtime.effects import SendRef
 from .runtime.receipt import Receipt
+from .runtime.recurrence import Cron, Every
 from .runtime.retry import RetryPolicy
 from .runtime.run import ExitCode, run
 from .runtime.status import Status
+from .runtime.timer_rules import ScheduleId
 from .runtime.topology import Topology
 
 __version__ = "0.1.0"
@@ -29,8 +31,10 @@ __all__ = [
     "BusMessage",
     "Code",
     "Context",
+    "Cron",
     "Direction",
     "Event",
+    "Every",
     "ExitCode",
     "Extensions",
     "MessageEnvelope",
@@ -40,6 +44,7 @@ __all__ = [
     "RetryLater",
     "RetryPolicy",
     "Runtime",
+    "ScheduleId",
     "SendRef",
     "Status",
     "Topology",

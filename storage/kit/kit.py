@@ -10,10 +10,19 @@ from .opened import OpenStore
 from .reads import StoreReadsKit
 from .sends import StoreSendsKit
 from .steps import StoreStepsKit
+from .timers import StoreTimersKit
 from .writes import StoreWritesKit
 
 
-class StoreKit(StoreWritesKit, StoreLifeKit, StoreSendsKit, StoreStepsKit, StoreReadsKit, StoreClaimsKit):
+class StoreKit(
+    StoreWritesKit,
+    StoreLifeKit,
+    StoreSendsKit,
+    StoreStepsKit,
+    StoreReadsKit,
+    StoreTimersKit,
+    StoreClaimsKit,
+):
     """Every promise of a store."""
 
 

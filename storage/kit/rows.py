@@ -14,6 +14,7 @@ from ..commands import (
     Claim,
     Commit,
     ControlPart,
+    DropTimer,
     Emit,
     EmitNumber,
     Fact,
@@ -23,11 +24,14 @@ from ..commands import (
     NewEvent,
     NewInbox,
     NewOutbox,
+    NewRow,
+    NewTimer,
     OutboxMove,
     OutboxPurge,
     Publish,
     StateWrite,
     Stored,
+    TimerWrite,
 )
 from ..port import Store
 from ..records import (
@@ -37,6 +41,8 @@ from ..records import (
     OutboundContent,
     OutboxRecord,
     OutboxStatus,
+    TimerContent,
+    TimerRecord,
 )
 
 TOPIC = "chat.message"
@@ -154,9 +160,26 @@ class Hand:
             dedupe_key=dedupe_key,
         )
 
+    def new_timer(
+        self, timer_id: str, key: str, due_us: int, *, wait_us: int | None = None, replaces: bool = False
+    ) -> NewTimer:
+        shard = self.shard(key)
+        record = TimerRecord(
+            id=timer_id,
+            shard=shard,
+            kind="message",
+            topic=TOPIC,
+            partition=shard,
+            conversation_key=key,
+            due_at_us=due_us,
+            wait_us=wait_us,
+            created_at_us=AT_US,
+        )
+        return NewTimer(record=record, content=TimerContent(payload="hi", hops=1), replaces=replaces)
+
     def publish(
         self,
-        row: NewInbox | NewOutbox | NewEvent,
+        row: NewRow,
         *,
         claim: bool = False,
         epoch: int | None = None,
@@ -164,7 +187,7 @@ class Hand:
         at_us: int = AT_US,
     ) -> Publish:
         asked: Claim | None = None
-        if claim and not isinstance(row, NewEvent):
+        if claim and isinstance(row, NewInbox | NewOutbox):
             shard = row.record.shard
             asked = Claim(shard, self.store.epochs[shard] if epoch is None else epoch)
         return Publish(row=row, at_us=at_us, claim=asked, facts=facts)
@@ -185,6 +208,8 @@ class Hand:
         purges: tuple[InboxPurge | OutboxPurge, ...] = (),
         control: ControlPart | None = None,
         turn: InTurn | None = None,
+        timers: tuple[TimerWrite, ...] = (),
+        arrivals: tuple[NewInbox | NewEvent, ...] = (),
     ) -> Commit:
         return Commit(
             shard=shard,
@@ -200,7 +225,20 @@ class Hand:
             purges=purges,
             control=control,
             turn=turn,
+            timers=timers,
+            arrivals=arrivals,
         )
+
+    async def set_timer(self, *writes: NewTimer | DropTimer) -> None:
+        """Commit timers of one shard."""
+        first = writes[0]
+        shard = first.record.shard if isinstance(first, NewTimer) else first.shard
+        await self.store.commit(self.commit(shard, timers=writes))
+
+    def due(self) -> list[tuple[str, int]]:
+        """All timers, by id and time."""
+        found = self.store.reader.list_timers(key=None, topic=None, offset=0, limit=99)
+        return [(timer.record.id, timer.record.due_at_us) for timer in found]
 
     async def accept(
         self, key: str, number: int, *, claim: bool = False, text: str = "hi", topic: str = TOPIC

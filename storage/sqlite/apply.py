@@ -65,6 +65,10 @@ def apply_plan(database: apsw.Connection, plan: Plan) -> None:
         _write(database, sql.PURGE_OUTBOX, plan.outbox_purges)
     if plan.controls:
         _write(database, sql.MOVE_CONTROL, plan.controls)
+    for statement, bindings, exact in plan.timers:
+        database.execute(statement, bindings)
+        if exact and database.changes() != 1:
+            raise MismatchError(statement)
     if plan.history:
         _write(database, sql.INSERT_HISTORY, plan.history)
     if plan.anchors:

@@ -10,9 +10,10 @@ from ...actors.codec import CODEC_VERSION, pack_event, pack_message, unpack_even
 from ...actors.errors import BusError, Code
 from ...actors.plain import Plain
 from ...actors.record import optional_count, optional_text, required_count, required_text
-from ..commands import Emit, EmitNumber, NewEvent, NewInbox, NewOutbox, NewRow, Publish
+from ..commands import DropTimer, Emit, EmitNumber, NewEvent, NewInbox, NewOutbox, NewRow, NewTimer, Publish
 from ..records import InboxRecord, InboxStatus, OutboxRecord
 from .rows import CONTENT_CODEC, Row, pack_content, pack_errors, unpack_content, unpack_errors
+from .timers import pack_new_timer, unpack_new_timer
 
 EMIT_CODEC: Final = 1
 """Version of the packed form, stored beside each emit."""
@@ -29,6 +30,10 @@ def pack_emit(emit: Emit, at_us: int) -> Row:
         target, packed = row.record.shard, _pack_inbox(row)
     elif isinstance(row, NewOutbox):
         target, packed = row.record.shard, _pack_outbox(row)
+    elif isinstance(row, NewTimer):
+        target, packed = row.record.shard, {"kind": "timer", **pack_new_timer(row)}
+    elif isinstance(row, DropTimer):
+        target, packed = row.shard, {"kind": "drop-timer", "id": row.id, "shard": row.shard}
     else:
         target, packed = row.shard, _pack_event(row)
     packed["at_us"] = at_us
@@ -103,6 +108,10 @@ def _pack_event(row: NewEvent) -> dict[str, Plain]:
 
 def _unpack_row(packed: dict[str, Plain]) -> NewRow:
     kind = required_text(packed, "kind")
+    if kind == "timer":
+        return unpack_new_timer(packed)
+    if kind == "drop-timer":
+        return DropTimer(required_text(packed, "id"), required_count(packed, "shard"))
     codec = required_count(packed, "codec")
     body = cast("bytes", packed["body"])
     if kind == "inbox":

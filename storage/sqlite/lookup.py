@@ -24,7 +24,7 @@ def find_known(database: apsw.Connection, parts: Iterable[Part]) -> Known:
             _find_inbox(database, key, known)
         elif isinstance(row, NewOutbox):
             _find_outbox(database, row, known)
-        else:
+        elif isinstance(row, NewEvent):
             event_key = row.dedupe_key or (None if number is None else emit_key(number))
             if event_key is not None:
                 _find_event(database, event_key, known)
@@ -63,6 +63,8 @@ def _new_rows(parts: Iterable[Part]) -> Iterator[tuple[NewRow, EmitNumber | None
                 yield new, None
             for emit in part.emits:
                 yield emit.row, emit.number
+            for row in part.arrivals:
+                yield row, None
 
 
 def _find_inbox(database: apsw.Connection, key: str, known: Known) -> None:

@@ -43,6 +43,8 @@ class Overview:
     Attributes:
         last_transition_at_us: Of the newest row of the history; None in a store that nothing happened in.
         retried: Turns and sends that were tried again.
+        timers: How many are set.
+        next_timer_at_us: When the next of them is due; None where none is set.
         live: What its owner wrote of itself, as stored; None where none did.
     """
 
@@ -56,6 +58,8 @@ class Overview:
     oldest_send: Waiting | None
     oldest_uncertain: Waiting | None
     last_transition_at_us: int | None
+    timers: int
+    next_timer_at_us: int | None
     live: bytes | None
 
 
@@ -104,6 +108,8 @@ def overview(look: Look) -> Overview:
         oldest_send=_waiting(look, _OLDEST_SEND),
         oldest_uncertain=_waiting(look, _OLDEST_UNCERTAIN),
         last_transition_at_us=look.read(_last_transition),
+        timers=look.ask(lambda reader: reader.count_timers()),
+        next_timer_at_us=look.ask(lambda reader: reader.next_timer_us()),
         live=look.ask(lambda reader: reader.fact(*INSTANCE_STATUS)),
     )
 

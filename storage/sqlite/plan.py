@@ -7,13 +7,15 @@ import attrs
 from ...actors.errors import BusError, Code
 from .rows import Row
 
+TimerStep = tuple[str, Row, bool]
+"""Statement, what it binds, whether it must change exactly one row."""
 Transition = tuple[int, str, int, str, str, str, int, int, str | None]
 """shard, kind, identity, from, to, event, claim, at, code."""
 
 
 @attrs.define
 class Plan:
-    """The rows of one transaction by kind, in the order the kinds are written."""
+    """The rows of one transaction by kind, in the order the kinds are written; timers in the order of their parts."""
 
     inbox: list[Row] = attrs.Factory(list[Row])
     events: list[Row] = attrs.Factory(list[Row])
@@ -32,6 +34,7 @@ class Plan:
     purged_steps: list[Row] = attrs.Factory(list[Row])
     outbox_purges: list[Row] = attrs.Factory(list[Row])
     controls: list[Row] = attrs.Factory(list[Row])
+    timers: list[TimerStep] = attrs.Factory(list[TimerStep])
     history: list[Row] = attrs.Factory(list[Row])
     anchors: list[Row] = attrs.Factory(list[Row])
     shards: set[int] = attrs.Factory(set[int])

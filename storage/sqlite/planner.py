@@ -14,6 +14,7 @@ from ...actors.errors import BusError, Code
 from ..commands import (
     Commit,
     Committed,
+    DropTimer,
     Duplicate,
     EmitNumber,
     InboxMove,
@@ -22,6 +23,7 @@ from ..commands import (
     NewInbox,
     NewOutbox,
     NewRow,
+    NewTimer,
     OutboxMove,
     Outcome,
     Part,
@@ -47,6 +49,7 @@ from .plan import Plan, Transition, check_home
 from .purge import plan_purge
 from .rows import control_row, fact_row, inbox_move, inbox_row, outbox_move, outbox_row, state_row
 from .steps import plan_in_turn
+from .timers import shard_of_timer, timer_step
 
 _ACCEPT_WORDS: Final = {
     InboxStatus.RUNNING: "accept+claim",
@@ -133,7 +136,7 @@ class Planner:
         row = part.row
         claim = part.claim
         claimed = False
-        if claim is not None and not isinstance(row, NewEvent):
+        if claim is not None and isinstance(row, NewInbox | NewOutbox):
             claimed = claim.shard == row.record.shard and claim.epoch == self.numbers.epochs[claim.shard]
         outcome = self._new_row(row, part.at_us, claimed, part.relayed)
         # Also beside a duplicate: its message is on disk, so the edge's position may move on.
@@ -172,7 +175,16 @@ class Planner:
             self._transitions.append(plan_purge(purge, shard, at_us, self.plan, self.numbers))
         if part.control is not None:
             self.plan.controls.append(control_row(part.control, at_us, self._instance))
-        return Committed(sends, emits, tuple(tails), tuple(dropped))
+        for write in part.timers:
+            self.plan.timers.append(timer_step(write, shard))
+        arrivals = self._arrive(part) if part.arrivals else ()
+        return Committed(sends, emits, tuple(tails), tuple(dropped), arrivals)
+
+    def _arrive(self, part: Commit) -> tuple[Stored | Duplicate, ...]:
+        for row in part.arrivals:
+            new = row.record if isinstance(row, NewInbox) else row
+            check_home(new.id, new.shard, part.shard)
+        return tuple(self._new_row(row, part.at_us, False, None) for row in part.arrivals)
 
     def _new_row(
         self, row: NewRow, at_us: int, claimed: bool, number: EmitNumber | None
@@ -181,6 +193,9 @@ class Planner:
             return self._accept(row, at_us, claimed, row.dedupe_key if number is None else emit_key(number))
         if isinstance(row, NewOutbox):
             return self._send(row, at_us, claimed, self._next_seq(row.record.shard))
+        if isinstance(row, NewTimer | DropTimer):
+            self.plan.timers.append(timer_step(row, shard_of_timer(row)))
+            return Stored(0, 0, 0, claimed=False)
         return self._append(row, at_us, row.dedupe_key or (None if number is None else emit_key(number)))
 
     def _accept(self, new: NewInbox, at_us: int, claimed: bool, key: str) -> Stored | Duplicate:
@@ -324,7 +339,7 @@ class Planner:
             numbers.next_inbox_id = max(numbers.next_inbox_id, row.record.id + 1)
         elif isinstance(row, NewOutbox):
             numbers.next_outbox_id = max(numbers.next_outbox_id, row.record.id + 1)
-        else:
+        elif isinstance(row, NewEvent):
             numbers.next_event_id = max(numbers.next_event_id, row.id + 1)
 
     def _move_inbox(self, move: InboxMove, shard: int, at_us: int, tails: list[tuple[int, int]]) -> None:

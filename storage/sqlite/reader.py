@@ -28,6 +28,7 @@ from .faults import store_error
 from .rows import InboxColumns, Row, read_inbox, read_inbox_record, read_outbox
 from .sql import INBOX_RECORD, OUTBOX_RECORD
 from .steps import read_step
+from .timers import TimerReads
 
 _INBOX: Final = f"SELECT {INBOX_RECORD}, codec, body, raw FROM inbox"
 _OUTBOX: Final = f"SELECT {OUTBOX_RECORD}, inbox_id, codec, body FROM outbox"
@@ -100,7 +101,7 @@ _HISTORY: Final = (
 )
 
 
-class SqliteReader:
+class SqliteReader(TimerReads):
     """The `Reader` over one connection, for one thread.
 
     Args:

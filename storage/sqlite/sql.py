@@ -78,6 +78,21 @@ MOVE_CONTROL: Final = (
     " WHERE n = ? AND status = 'waiting'"
 )
 
+TIMER_RECORD: Final = "id, shard, kind, topic, part, conversation_key, due_at, wait, rule, zone, created_at"
+"""The columns of a `TimerRecord`, in the order of its fields."""
+
+_INSERT_TIMER: Final = _insert("timer", f"{TIMER_RECORD}, codec, body")
+SET_TIMER: Final = f"{_INSERT_TIMER} ON CONFLICT (id) DO NOTHING"
+REPLACE_TIMER: Final = (
+    f"{_INSERT_TIMER} ON CONFLICT (id) DO UPDATE SET shard = excluded.shard, kind = excluded.kind,"
+    " topic = excluded.topic, part = excluded.part, conversation_key = excluded.conversation_key,"
+    " due_at = excluded.due_at, wait = excluded.wait, rule = excluded.rule, zone = excluded.zone,"
+    " created_at = excluded.created_at, codec = excluded.codec, body = excluded.body"
+)
+DROP_TIMER: Final = "DELETE FROM timer WHERE id = ? AND shard = ?"
+MOVE_TIMER: Final = "UPDATE timer SET due_at = ?, wait = ? WHERE id = ? AND shard = ? AND due_at = ?"
+END_TIMER: Final = "DELETE FROM timer WHERE id = ? AND shard = ? AND due_at = ?"
+
 WRITE_STATE: Final = (
     "INSERT INTO conversation (key, shard, state, state_version, updated_at) VALUES (?, ?, ?, ?, ?)"
     " ON CONFLICT (key) DO UPDATE SET state = excluded.state, state_version = excluded.state_version,"

@@ -9,6 +9,7 @@ from shardline.actors.errors import Code
 from shardline.runtime.control.verbs import (
     MAX_ROWS,
     Cancel,
+    CancelTimer,
     PublishMessage,
     Purge,
     Requeue,
@@ -33,6 +34,7 @@ MESSAGE = attrs.evolve(make_message(), raw=None)
         Purge(1_760_000_000_000_000),
         Resolve(RowRef("out", 1), "resend"),
         Cancel(RowRef("out", 1), "not wanted"),
+        CancelTimer("timer-1-2-3-0"),
         PublishMessage(MESSAGE),
     ],
     ids=verb_word,
@@ -45,6 +47,8 @@ def test_a_verb_is_read_back_as_it_was_written(verb: Verb) -> None:
     ("word", "args"),
     [
         ("drop", "{}"),
+        ("cancel_timer", "{}"),
+        ("cancel_timer", '{"timer": 7}'),
         ("requeue", "[]"),
         ("requeue", "{}"),
         ("requeue", '{"rows": []}'),

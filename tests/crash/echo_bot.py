@@ -4,6 +4,8 @@ Reads `inbox.jsonl` (one {"key", "id", "text"} a line), sends into `sink.jsonl`,
 named (`-`: none). The text `dead` fails for good until it is requeued, `retry` fails once, `emit` publishes to four
 other conversations, `step` makes a call and notes it in `calls`, `note` sends a note before it answers. When all is
 done it requeues what is dead, waits again and prints the totals.
+other conversations, `timer` sets a timer for one of them. When all is done it requeues what is dead, waits again and
+prints the totals.
 """
 
 from __future__ import annotations
@@ -44,6 +46,8 @@ async def answer(ctx: Context, message: BusMessage) -> None:
         text = f"{text} {await ctx.step('call', call)}"
     if text == "note":
         await ctx.send_now("note", "note first")
+    if text == "timer":
+        ctx.schedule("fired", after_s=0, key="line:other-0")
     ctx.reply(f"{turns + 1}: {text}")
 
 

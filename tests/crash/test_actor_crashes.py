@@ -222,7 +222,10 @@ async def test_the_status_shows_the_tree_with_what_went_wrong_in_it(
                 await work(runtime)
             status = runtime.status()
 
-    names = ["journal", "recovery", "inbox", "timers", "shards", "topics", "outbox", "edges", "upkeep"]
+    names = [
+        *("journal", "recovery", "inbox", "alarms", "shards"),
+        *("topics", "outbox", "timers", "edges", "upkeep"),
+    ]
     assert [actor.name for actor in status.actors] == names
     by_name = {actor.name: actor for actor in status.actors}
     assert by_name["recovery"].state is ChildState.ENDED
@@ -233,7 +236,7 @@ async def test_the_status_shows_the_tree_with_what_went_wrong_in_it(
         "Injected",
         None,
     )
-    assert [by_name[name].restarts for name in ("journal", "timers", "topics", "outbox", "edges")] == [
+    assert [by_name[name].restarts for name in ("journal", "alarms", "topics", "outbox", "timers")] == [
         0,
         0,
         1,

@@ -63,6 +63,11 @@ CASES = {
         after=["in done 1 0 0", "out", "emits 4", "pokes 1", "state"],
         emits="relayed",
     ),
+    "timer": Case(
+        "timer",
+        before=["in done 1 0 0", "out", "state", "timers 1"],
+        after=["in done 1 0 0", "out", "pokes 1", "state"],
+    ),
 }
 EXPECTED = {
     "hello": ["1: hello", "2: after"],
@@ -71,6 +76,7 @@ EXPECTED = {
     "retry": ["1: retry", "2: after"],
     "dead": ["1: after", "2: dead"],
     "emit": ["1: emit", "2: after"],
+    "timer": ["1: timer", "2: after"],
 }
 
 
@@ -108,6 +114,7 @@ def on_disk(folder: Path) -> set[str]:
             "pokes": "SELECT count(*) FROM inbox WHERE conversation_key LIKE 'line:other-%'",
             "emits": "SELECT count(*) FROM emit",
             "steps": "SELECT count(*) FROM step",
+            "timers": "SELECT count(*) FROM timer",
         }
         for name, query in counts.items():
             ((count,),) = database.execute(query).fetchall()
@@ -130,15 +137,18 @@ def check_end(folder: Path, text: str, wanted: Sequence[str]) -> None:
     lines = sink(folder)
     assert set(Counter(line["id"] for line in lines).values()) == {1}
     assert [line["text"] for line in lines if line["key"] == "line:c"] == wanted
+    others = sorted(line["text"] for line in lines if line["key"] != "line:c")
     if text == "emit":
-        others = sorted(line["text"] for line in lines if line["key"] != "line:c")
         assert others == [f"1: poke {n}" for n in range(4)]
+    if text == "timer":
+        assert others == ["1: fired"]
     database = apsw.Connection(str(folder / "bot.db"))
     try:
         assert database.pragma("integrity_check") == "ok"
         assert {status for (status,) in database.execute("SELECT status FROM inbox")} == {"done"}
         assert {status for (status,) in database.execute("SELECT status FROM outbox")} == {"sent"}
         assert database.execute("SELECT count(*) FROM emit").fetchall() == [(0,)]
+        assert database.execute("SELECT count(*) FROM timer").fetchall() == [(0,)]
     finally:
         database.close()
 
@@ -156,7 +166,7 @@ def test_a_kill_leaves_what_the_table_says_and_the_next_start_ends_it(
     wanted = case.before if border == "before_commit" else case.after
     found = on_disk(tmp_path)
     if "out" in wanted:
-        # The relay races the first send: its state is not the point of these cases.
+        # The relay and the timers race the first send: its state is not the point of these cases.
         found = {"out" if line.startswith("out ") else line for line in found if not line.startswith("sink ")}
     assert found == set(wanted)
 

@@ -12,6 +12,7 @@ from shardline.runtime.command.arguments import FIELDS
 from shardline.runtime.command.output import record_of
 from shardline.storage.records import InboxStatus, OutboxState
 from shardline.storage.sqlite.listing import DeadLine, MessageLine, SendLine
+from shardline.storage.sqlite.timer_listing import TimerLine
 from tests.kits.pages import ROOT, prose, tables, with_pages
 
 pytestmark = with_pages
@@ -88,7 +89,9 @@ def test_every_filter_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize(
-    ("listing", "line"), [("inbox", MessageLine), ("outbox", SendLine), ("dlq", DeadLine)], ids=str
+    ("listing", "line"),
+    [("inbox", MessageLine), ("outbox", SendLine), ("dlq", DeadLine), ("timers", TimerLine)],
+    ids=str,
 )
 def test_every_field_of_a_list_is_in_its_table(listing: str, line: type[attrs.AttrsInstance]) -> None:
     [table] = tables(PAGE, f"## shardline {listing} list")

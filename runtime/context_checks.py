@@ -1,0 +1,62 @@
+"""What a handler may hand to its context: checked at the call, so that the wrong line is the one that raises."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from ..actors.errors import BusError, Code
+from ..actors.text import has_lone_surrogate
+from ..storage.records import OnUncertain
+from .defaults import PAYLOAD_BYTES
+
+
+def check_text(text: object, name: str = "") -> None:
+    """Refuse what no chat shows, or no row can hold.
+
+    Args:
+        text: To be sent.
+        name: The key that it is stored under.
+    Raises:
+        BusError: INVALID_MESSAGE, TOO_LARGE.
+    """
+    if not isinstance(text, str) or not text.strip():
+        raise BusError(Code.INVALID_MESSAGE, "a text to send needs at least one visible character")
+    if has_lone_surrogate(text):
+        raise BusError(Code.INVALID_MESSAGE, "a text to send must not hold lone surrogates")
+    # Four bytes a character at most, so only long texts are encoded to be counted.
+    if (len(text) + len(name)) * 4 > PAYLOAD_BYTES and len((text + name).encode()) > PAYLOAD_BYTES:
+        raise BusError(
+            Code.TOO_LARGE, f"a text to send has at most {PAYLOAD_BYTES} bytes", limit=PAYLOAD_BYTES
+        )
+
+
+def checked_headers(given: object) -> dict[str, str]:
+    """The headers of an event, as a copy.
+
+    Raises:
+        BusError: INVALID_MESSAGE.
+    """
+    if given is not None and not isinstance(given, Mapping):
+        raise BusError(Code.INVALID_MESSAGE, "headers must be a map", field="headers")
+    # Names and values are checked with the whole event.
+    return dict(cast("Mapping[str, str]", given or {}))
+
+
+def checked_policy(value: OnUncertain | str | None) -> OnUncertain | None:
+    """What becomes of a send whose result nobody knows.
+
+    Raises:
+        BusError: INVALID_MESSAGE.
+    """
+    if value is None:
+        return None
+    try:
+        return OnUncertain(value)
+    except ValueError as error:
+        raise BusError(
+            Code.INVALID_MESSAGE, "on_uncertain is one of park, resend, drop", given=str(value)
+        ) from error
+
+
+__all__ = ["check_text", "checked_headers", "checked_policy"]
