@@ -24,6 +24,7 @@ MIB = 1 << 20
 async def test_thousands_of_conversations_leave_no_object_behind(
     autojump_clock: MockClock, tmp_path: Path
 ) -> None:
+    others = objects_of_ours()
     clock, crowd = FakeClock(start_us=1_767_225_600_000_000), Crowd()
     store = open_sqlite(tmp_path / "bot.db", mode="inline", durability="normal", clock=clock)
     async with Runtime.open(remembering_bot(), store=store, adapters=[crowd], clock=clock) as runtime:
@@ -37,9 +38,7 @@ async def test_thousands_of_conversations_leave_no_object_behind(
 
             assert objects_of_ours() - before == Counter()
             # Nor had the first ones left one each: what there is are the parts of the runtime.
-            assert not [
-                name for name in before if name.endswith((".Lane", ".Turn", ".Context", "Message", "Record"))
-            ]
+            assert max((before - others).values()) < 100
             status = runtime.status()
             assert status.inbox[InboxStatus.DONE] == status.outbox[OutboxState.SENT] == 5_500
             assert status.tokens_free == 1_024
