@@ -13,11 +13,12 @@ from typing import Final
 import apsw
 import attrs
 
-from ...storage.sqlite.health import broken_chains, integrity, is_wal, log_bytes, newest_time, open_files
+from ...storage.sqlite.health import integrity, is_wal, log_bytes, newest_time, open_files
 from ...storage.sqlite.look import Look
 from ...storage.sqlite.migrate import load_migrations
 from ...storage.sqlite.owner import Owner
 from ...storage.sqlite.settings import MAX_LOG_PAGES
+from ...storage.sqlite.verify import verify
 from .mounts import file_system_of
 from .output import when
 
@@ -155,11 +156,16 @@ def check_content(look: Look, *, is_full: bool) -> Iterator[Finding]:
         yield Finding(name, Outcome.OK, "sound")
     if not is_full:
         return
-    broken = broken_chains(look)
-    for text in broken:
-        yield Finding("history", Outcome.FAIL, text, "Rows were changed by hand or lost: compare a backup.")
-    if not broken:
-        yield Finding("history", Outcome.OK, f"{look.shard_count} chains are whole")
+    verdict = verify(look)
+    if not verdict.findings:
+        yield Finding("history", Outcome.OK, f"{verdict.rows:,} rows in {look.shard_count} chains are whole")
+        return
+    worst = verdict.findings[0]
+    place = worst.row or f"shard {worst.shard}, history row {worst.hseq}"
+    count = len(verdict.findings) + verdict.more
+    more = f" and {count - 1:,} more" if count > 1 else ""
+    action = "Rows were changed by hand or lost: `shardline outbox verify` names them; compare a backup."
+    yield Finding("history", Outcome.FAIL, f"{place} {worst.text}{more}", action)
 
 
 def check_decisions(uncertain: int, dead: int) -> Iterator[Finding]:

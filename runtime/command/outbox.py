@@ -22,6 +22,7 @@ from .options import (
 from .output import age, reason, record_of, show_json, show_table
 from .screen import notice
 from .settle import cancel, resolve
+from .verify import verify
 
 
 @click.group("outbox")
@@ -78,6 +79,7 @@ def show(row: str, store: Path, history: bool, as_json: bool) -> None:
 
 command.add_command(resolve)
 command.add_command(cancel)
+command.add_command(verify)
 
 
 def _what(line: SendLine) -> str | None:

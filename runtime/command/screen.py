@@ -55,6 +55,25 @@ def progress_bar() -> Generator[Callable[[Tally], None]]:
         yield advance
 
 
+@contextmanager
+def counting_bar(what: str) -> Generator[Callable[[int, int], None]]:
+    """A bar on standard error while the block runs, where that is a terminal; it is told (done, of how many)."""
+    if not sys.stderr.isatty():
+        yield lambda _done, _of: None
+        return
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn  # noqa: PLC0415
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(file=sys.stderr), transient=True) as progress:
+        task = progress.add_task(what, total=None)
+
+        def advance(done: int, of: int) -> None:
+            progress.update(task, total=of, completed=done)
+
+        yield advance
+
+
 class _Beginning:
     """Says once how much there is to read."""
 
@@ -120,4 +139,4 @@ def _console(file: IO[str] | None) -> Console:
     return Console(file=file, highlight=False, soft_wrap=True)
 
 
-__all__ = ["notice", "progress_bar", "show_bad_lines", "show_chat", "show_table"]
+__all__ = ["counting_bar", "notice", "progress_bar", "show_bad_lines", "show_chat", "show_table"]

@@ -46,11 +46,16 @@ def find_break(rows: Iterable[HistoryRow], *, before: bytes = FIRST_HEAD, hseq: 
     linker = Linker()
     for row in rows:
         hseq += 1
-        columns: Links = (
-            row.shard, row.hseq, row.kind, row.identity, row.before, row.after, row.event, row.claim, row.at_us,
-            row.code, row.instance,
-        )  # fmt: skip
-        before = linker.link(before, columns)
-        if row.hseq != hseq or row.h != before:
+        if row.hseq != hseq or not follows(linker, before, row):
             return row
+        before = row.h
     return None
+
+
+def follows(linker: Linker, before: bytes, row: HistoryRow) -> bool:
+    """Whether a row is the one that was chained behind this hash."""
+    columns: Links = (
+        row.shard, row.hseq, row.kind, row.identity, row.before, row.after, row.event, row.claim, row.at_us,
+        row.code, row.instance,
+    )  # fmt: skip
+    return linker.link(before, columns) == row.h

@@ -1,21 +1,17 @@
-"""Whether a store is sound: integrity, the chains of its history, its clock, the files beside it."""
+"""Whether a store is sound: integrity, its clock, the files beside it."""
 
 from __future__ import annotations
 
 import os
 import stat
-from functools import partial
 from pathlib import Path
 from typing import Final, cast
 
 import apsw
 import attrs
 
-from .chain import FIRST_HEAD, find_break
 from .look import Look
-from .reader import SqliteReader
 
-_PAGE_ROWS: Final = 1_000
 _WAL_VERSION: Final = 2
 _BESIDE: Final = ("", "-wal", "-shm", ".lock")
 
@@ -37,16 +33,6 @@ def integrity(look: Look, *, is_full: bool) -> list[str]:
     pragma = "integrity_check" if is_full else "quick_check"
     rows = look.read(lambda db: db.execute(f"PRAGMA {pragma}(10)").fetchall())
     return [text for (text,) in cast("list[tuple[str]]", rows) if text != "ok"]
-
-
-def broken_chains(look: Look) -> list[str]:
-    """Where the history of a shard does not follow from itself or does not end in its head; empty if nowhere."""
-    found: list[str] = []
-    for shard in range(look.shard_count):
-        broken = look.read(partial(_check_chain, look.shard_count, shard))
-        if broken is not None:
-            found.append(broken)
-    return found
 
 
 def newest_time(look: Look) -> int | None:
@@ -98,25 +84,6 @@ def open_files(path: Path) -> list[OpenFile]:
         if mode & 0o177:
             found.append(OpenFile(file, mode))
     return found
-
-
-def _check_chain(shard_count: int, shard: int, connection: apsw.Connection) -> str | None:
-    reader = SqliteReader(connection, shard_count, owned=False)
-    ((last, head),) = cast(
-        "list[tuple[int, bytes]]",
-        connection.execute("SELECT hseq, h FROM shard WHERE shard = ?", (shard,)).fetchall(),
-    )
-    hseq, before = 0, FIRST_HEAD
-    while hseq < last:
-        # Beside an owner the chain grows; what came after the head was read is left for the next time.
-        page = reader.history(shard, hseq, min(_PAGE_ROWS, last - hseq))
-        broken = find_break(page, before=before, hseq=hseq)
-        if broken is not None:
-            return f"shard {shard}, history row {broken.hseq}"
-        if not page:
-            return f"shard {shard}, history ends at row {hseq} of {last}"
-        hseq, before = page[-1].hseq, page[-1].h
-    return None if before == head else f"shard {shard}, the head is another row's"
 
 
 def _escaped(name: str) -> str:

@@ -90,9 +90,9 @@ CONTROL_COLUMNS: Final = (
     " CAST(code AS BLOB), CAST(result AS BLOB), done_at"
 )
 _CONTROL: Final = f"SELECT {CONTROL_COLUMNS} FROM control"
+HISTORY_COLUMNS: Final = 'id, shard, hseq, kind, identity, "from", "to", event, claim, at, code, instance, h'
 _HISTORY: Final = (
-    'SELECT id, shard, hseq, kind, identity, "from", "to", event, claim, at, code, instance, h FROM history'
-    " WHERE id > ? AND shard = ? AND hseq > ? ORDER BY id LIMIT ?"
+    f"SELECT {HISTORY_COLUMNS} FROM history WHERE id > ? AND shard = ? AND hseq > ? ORDER BY id LIMIT ?"
 )
 
 
@@ -274,7 +274,7 @@ class SqliteReader:
         rows = self._query(_HISTORY, (after_id if after_hseq >= hseq else 0, shard, after_hseq, limit))
         if rows:
             self._history_ends[shard] = (cast("int", rows[-1][2]), cast("int", rows[-1][0]))
-        return [_read_history(row) for row in rows]
+        return [read_history(row) for row in rows]
 
     def close(self) -> None:
         """End reading: reads are BUS_CLOSED from then on."""
@@ -333,7 +333,8 @@ def inbox_condition(status: InboxStatus) -> str:
     return f"status = '{status}'"
 
 
-def _read_history(row: Row) -> HistoryRow:
+def read_history(row: Row) -> HistoryRow:
+    """A row of `HISTORY_COLUMNS`."""
     (
         _, shard, hseq, kind, identity, before, after, event, claim, at_us, code, instance, h,
     ) = cast("tuple[int, int, int, str, int, str, str, str, int, int, str | None, int, bytes]", row)  # fmt: skip

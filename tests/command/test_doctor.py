@@ -60,8 +60,13 @@ def test_it_works_beside_a_live_owner(store: Path) -> None:
     ("statement", "name", "outcome", "words"),
     [
         ("UPDATE history SET claim = claim + 1 WHERE id = 2", "history", "fail", "history row"),
-        ("DELETE FROM history WHERE id = (SELECT max(id) FROM history)", "history", "fail", "history ends"),
-        ("UPDATE shard SET h = zeroblob(32)", "history", "fail", "the head is another row's"),
+        (
+            "DELETE FROM history WHERE id = (SELECT max(id) FROM history)",
+            "history",
+            "fail",
+            "ends before its head",
+        ),
+        ("UPDATE shard SET h = zeroblob(32)", "history", "fail", "not the row that the stored head names"),
         ("UPDATE instance SET opened_at = opened_at + 3600000000", "clock", "warn", "still to come"),
         ("UPDATE instance SET clean = 0, closed_at = NULL", "owner", "warn", "without closing"),
         ("PRAGMA journal_mode = DELETE", "log", "fail", "not in WAL mode"),
