@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import TYPE_CHECKING, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, TypeVar, overload
 
 from ..actors.codec import copy_plain
 from ..actors.errors import BusError, Code
@@ -15,10 +15,11 @@ from ..actors.plain import Plain
 from ..storage.records import InboxRecord, OnUncertain
 from .context_checks import check_text, checked_headers, checked_policy
 from .context_schedule import ScheduleVerbs
+from .context_surroundings import Surroundings
 from .defaults import MAX_EFFECTS, MAX_HOPS, PAYLOAD_BYTES
-from .effects import Effect, EventEffect, MessageEffect, SendEffect, SendRef, TimerPlace
-from .state import StateShape, read_state, state_write
-from .turn_now import EarlyCommits, TurnNow, check_name
+from .effects import Effect, EventEffect, MessageEffect, SendEffect, SendRef
+from .state import read_state, state_write
+from .turn_now import TurnNow, check_name
 
 if TYPE_CHECKING:
     import structlog.typing
@@ -27,47 +28,6 @@ if TYPE_CHECKING:
     from ..storage.port import StoredState
 
 T = TypeVar("T")
-
-
-class Surroundings(EarlyCommits, Protocol):
-    """What a context asks of the runtime: who is where."""
-
-    @property
-    def store_uuid(self) -> str:
-        """Which store this is: part of the keys that turns make."""
-        ...
-
-    @property
-    def state_shape(self) -> StateShape:
-        """How the topology declares the state."""
-        ...
-
-    def channel_of(self, conversation_key: str) -> str:
-        """The channel that a conversation key's prefix names; UNKNOWN_CHANNEL if none does."""
-        ...
-
-    def check_channel(self, channel: str, conversation_key: str) -> None:
-        """Refuse a channel that is not open, or that does not own the key's prefix."""
-        ...
-
-    def is_event_topic(self, topic: str) -> bool:
-        """Whether a topic is an event topic; INVALID_TOPIC or NO_SUBSCRIBER where it is nothing usable."""
-        ...
-
-    def timer_place(self, topic: str, key: str | None, *, spread: str) -> TimerPlace:
-        """Where a timer of this topic and key fires into; the errors of `is_event_topic`.
-
-        `spread` chooses the partition of an event without a key.
-        """
-        ...
-
-    def has_timer(self, timer_id: str) -> bool:
-        """Whether a timer of this id is set."""
-        ...
-
-    def logger(self, context: Context) -> structlog.typing.FilteringBoundLogger:
-        """A logger bound to the turn's ids."""
-        ...
 
 
 class Context(ScheduleVerbs):

@@ -20,7 +20,7 @@ from .recurrence import Recurrence, is_recurrence, us_from_datetime
 from .timer_rules import ScheduleId, home_of_schedule, schedule_id, schedule_tail
 
 if TYPE_CHECKING:
-    from .context import Surroundings
+    from .context_surroundings import Surroundings
 
 _MAX_AFTER_S: Final = 100 * 366 * 86_400
 

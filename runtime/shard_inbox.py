@@ -331,8 +331,7 @@ class ShardInbox:
             return
         rest = rest_us(record.next_at_us, record.wait_us, services.clock.wall_us())
         if record.status is InboxStatus.FAILED and rest > 0 and not lane.waited:
-            self.lanes.take(lane)
-            self.lanes.release(row)
+            self.lanes.release(self.lanes.take(lane))
             self._back_off(lane, row, rest)
             return
         topic = services.topics[record.topic]

@@ -7,7 +7,8 @@ from contextvars import ContextVar
 
 import trio
 
-from .context import Context, Surroundings
+from .context import Context
+from .context_surroundings import Surroundings
 from .pool import WorkerPool
 from .topology import HandlerSpec
 from .turn import Turn
