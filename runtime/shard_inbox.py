@@ -6,7 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..actors.errors import BusError
-from ..storage.commands import Commit, Committed, InboxMove, StateWrite, Stored
+from ..actors.value import changed
+from ..storage.commands import NOTHING, Committed, InboxMove, StateWrite, Stored
 from ..storage.records import InboxRecord, InboxStatus
 from .admission import refusal_of
 from .backlog import InboxBacklog
@@ -222,7 +223,8 @@ class ShardInbox:
                 event = Claim(self._services.store.info.instance, waited=True)
                 claim = inbox_move(following.record, event, now_us=now_us, claim=None)
                 shard.hold(turn.topic.pool)
-        commit = Commit(
+        commit = changed(
+            NOTHING,
             shard=shard.number,
             epoch=shard.epoch,
             at_us=now_us,
