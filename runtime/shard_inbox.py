@@ -315,8 +315,7 @@ class ShardInbox:
         handler = services.topology.handler_of(record.topic, record.channel)
         if handler is None or record.status is InboxStatus.FAILED:
             return None
-        breaker = services.topics[record.topic].breakers.get(handler.channel)
-        if breaker is not None and not breaker.is_closed:
+        if (breaker := services.topics[record.topic].breakers.get(handler.channel)) and not breaker.is_closed:
             return None
         return self.lanes.take(lane)
 
@@ -327,8 +326,7 @@ class ShardInbox:
             self.lanes.settle(lane)
             return
         row, record = lane.queue[0], lane.queue[0].record
-        handler = services.topology.handler_of(record.topic, record.channel)
-        if handler is None:
+        if (handler := services.topology.handler_of(record.topic, record.channel)) is None:
             self._park(lane)
             return
         rest = rest_us(record.next_at_us, record.wait_us, services.clock.wall_us())
