@@ -7,6 +7,8 @@ from collections.abc import Iterable
 
 import attrs
 
+from shardline.runtime.pool import Job
+
 
 @attrs.define(eq=False)
 class Row:
@@ -63,3 +65,8 @@ class Words:
         self._over.update(handled)
         self.untold.clear()
         self.known = defaultdict(set, {key: set(rows.values()) for key, rows in disk.open.items()})
+
+
+async def no_work(_: Job) -> None:
+    """The work of a pool whose slots are counted and never used."""
+    raise AssertionError("no job runs here")

@@ -17,7 +17,7 @@ from shardline.runtime.lane import Lane
 from shardline.runtime.lanes import Lanes
 from shardline.runtime.pool import Job, WorkerPool
 from shardline.runtime.tokens import Tokens
-from tests.kits.lane_rows import Disk, Row, Words
+from tests.kits.lane_rows import Disk, Row, Words, no_work
 
 KEYS = ("a", "b", "c", "d", "e")
 MAX_INFLIGHT = 4
@@ -27,10 +27,6 @@ PAGE_ROWS = 2
 WARM_LANES = 1
 HUNGRY_LANES = 1
 SLOTS = 2
-
-
-async def _no_work(_: Job) -> None:
-    raise AssertionError("no job runs here")
 
 
 class LaneMachine(RuleBasedStateMachine):
@@ -64,7 +60,7 @@ class LaneMachine(RuleBasedStateMachine):
             warm_lanes=WARM_LANES,
             hungry_lanes=HUNGRY_LANES,
         )
-        self.pool: WorkerPool[Job] = WorkerPool(SLOTS, _no_work)
+        self.pool: WorkerPool[Job] = WorkerPool(SLOTS, no_work)
 
     # --- the journal ---
 
