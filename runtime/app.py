@@ -36,6 +36,7 @@ from .intake import Intake, check_bounds
 from .life import Begun, ending_of
 from .operators import DeadLetters, Messages, OutboxDesk
 from .receipt import Receipt, receipt_of
+from .retention import Retention
 from .retry import RetryPolicy
 from .services import Services
 from .status import Status, status_of
@@ -78,6 +79,7 @@ class Runtime:
         max_backlog: int = MAX_BACKLOG,
         unhandled: Literal["refuse", "park"] = "refuse",
         send_retry: RetryPolicy | None = None,
+        retention: Retention | None = None,
         grace_s: float = GRACE_S,
         clock: Clock | None = None,
         seed: int | None = None,
@@ -98,6 +100,7 @@ class Runtime:
             max_backlog: Open messages, >= 1; beyond it edges and publishers wait.
             unhandled: What happens to a message that no handler takes.
             send_retry: How sends that did not happen are tried again.
+            retention: How long what has ended is kept; 30 days.
             grace_s: Seconds a stop waits for turns and sends under way.
             clock: Where all time comes from.
             seed: Of the jitter.
@@ -148,6 +151,7 @@ class Runtime:
             services,
             adapters,
             send_retry=send_retry or RetryPolicy(),
+            retention=retention or Retention(),
             park_unhandled=unhandled == "park",
             publish=publish,
         )

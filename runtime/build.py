@@ -25,6 +25,7 @@ from .inbox import Inbox
 from .receipt import Receipt
 from .recovery import settle_last_run
 from .relay import Relay
+from .retention import Pruner, Retention
 from .retry import RetryPolicy
 from .shard import ShardActor
 from .surroundings import RuntimeSurroundings
@@ -94,6 +95,7 @@ def build_tree(
     adapters: Sequence[Adapter],
     *,
     send_retry: RetryPolicy,
+    retention: Retention,
     park_unhandled: bool,
     publish: Callable[[BusMessage], Awaitable[Receipt]],
 ) -> Tree:
@@ -140,11 +142,11 @@ def build_tree(
         log=log,
         crashed=crashed,
     )
-    upkeep: list[ChildSpec] = []
+    upkeep = [ChildSpec("retention", Pruner(services, retention).run)]
     if services.store.caps.shared != "process":
         control = ControlActor(LiveHands(services, publish), log)
         pulse = PulseActor(services, edge_group.statistics)
-        upkeep = [ChildSpec("control", control.run), ChildSpec("pulse", pulse.run)]
+        upkeep += [ChildSpec("control", control.run), ChildSpec("pulse", pulse.run)]
 
     def group(
         name: str, children: list[ChildSpec], *, escalates: Callable[[Exception], bool] | bool = False

@@ -20,6 +20,7 @@ from .app import Runtime
 from .channel import Adapter
 from .collector import calm_collector
 from .logs import set_up_logs
+from .retention import Retention
 from .settings import load_settings
 from .stop_signals import stop_signals
 from .topology import Topology
@@ -47,6 +48,9 @@ def run(
     max_backlog: int | None = None,
     unhandled: Literal["refuse", "park"] = "refuse",
     grace_s: float | None = None,
+    retention_s: float | None = None,
+    dedupe_horizon_s: float | None = None,
+    history_s: float | None = None,
     config: str | Path | None = None,
 ) -> None:
     """Run a bot until SIGINT, SIGTERM or SIGHUP, also if one comes while it opens; return after a clean stop.
@@ -55,7 +59,8 @@ def run(
     it stands. A handler or adapter that ignores its cancellation, such as one that waits for a thread, is left behind
     `LINGER_S` seconds after the grace time: the message goes back on disk and the process ends with 3.
 
-    The arguments are those of `Runtime.open`. What is left out comes from the environment (`SHARDLINE_GRACE_S`), else
+    The arguments are those of `Runtime.open`, whose `retention` is made of `retention_s`, `dedupe_horizon_s` and
+    `history_s`. What is left out comes from the environment (`SHARDLINE_GRACE_S`), else
     from the TOML file that `config` or `SHARDLINE_CONFIG` names, else it is the default.
 
     Raises:
@@ -65,6 +70,7 @@ def run(
     given = {
         "durability": durability, "shard_count": shard_count, "max_inflight": max_inflight,
         "max_lane_backlog": max_lane_backlog, "max_backlog": max_backlog, "grace_s": grace_s,
+        "retention_s": retention_s, "dedupe_horizon_s": dedupe_horizon_s, "history_s": history_s,
     }  # fmt: skip
     try:
         settings = load_settings(given, os.environ, config=None if config is None else Path(config))
@@ -84,6 +90,11 @@ def run(
             max_backlog=cast("int", settings["max_backlog"].value),
             unhandled=unhandled,
             grace_s=float(settings["grace_s"].value),
+            retention=Retention(
+                messages_s=float(settings["retention_s"].value),
+                keys_s=float(settings["dedupe_horizon_s"].value),
+                history_s=float(settings["history_s"].value),
+            ),
             signals=signals,
         ) as runtime:
             # A system task: what it ends is this very run.

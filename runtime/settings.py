@@ -16,7 +16,16 @@ import attrs
 
 from ..actors.errors import BusError, Code
 from ..actors.names import shown
-from .defaults import GRACE_S, MAX_BACKLOG, MAX_INFLIGHT, MAX_LANE_BACKLOG, SHARD_COUNT
+from .defaults import (
+    DEDUPE_HORIZON_S,
+    GRACE_S,
+    HISTORY_S,
+    MAX_BACKLOG,
+    MAX_INFLIGHT,
+    MAX_LANE_BACKLOG,
+    RETENTION_S,
+    SHARD_COUNT,
+)
 
 PREFIX: Final = "SHARDLINE_"
 CONFIG: Final = "SHARDLINE_CONFIG"
@@ -65,6 +74,9 @@ SETTINGS: Final = (
     Setting("max_lane_backlog", MAX_LANE_BACKLOG, 1, 1_000_000_000),
     Setting("max_backlog", MAX_BACKLOG, 1, 1_000_000_000),
     Setting("grace_s", GRACE_S, 0, 86_400),
+    Setting("retention_s", RETENTION_S, 1, 9_999_999_999),
+    Setting("dedupe_horizon_s", DEDUPE_HORIZON_S, 1, 9_999_999_999),
+    Setting("history_s", HISTORY_S, 1, 9_999_999_999),
 )
 """All of them."""
 

@@ -10,6 +10,7 @@ from ..actors.errors import BusError
 from ..actors.event import Event
 from ..actors.message import BusMessage
 from ..actors.value import value
+from .pruning import Prune
 from .records import InboxRecord, OutboundContent, OutboxRecord, TimerContent, TimerRecord
 
 
@@ -244,6 +245,7 @@ class Commit:
         control: The control record that this carries out, refuses, or takes a step further.
         turn: The turn that decided this and goes on.
         timers: Timers of this shard to set, to take back, to move on; in order.
+        prune: Rows of any shard that are past their time.
         arrivals: Rows of this shard that are not sends, in order: what timers bring. They arrive unclaimed.
     """
 
@@ -261,6 +263,7 @@ class Commit:
     control: ControlPart | None = None
     turn: InTurn | None = None
     timers: tuple[TimerWrite, ...] = ()
+    prune: Prune | None = None
     arrivals: tuple[NewInbox | NewEvent, ...] = ()
 
 

@@ -90,6 +90,7 @@ class PulseActor:
                 for name, delivery in services.deliveries.items()
             },
             "lanes": services.lanes,
+            "pruned": dict(services.pruned),
             "tokens_free": services.tokens.free,
             "stopping": services.draining,
             "open_breakers": dict(islice(self._open_breakers(), _MAX_BREAKERS)),
