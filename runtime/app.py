@@ -32,6 +32,7 @@ from .control.hands import LiveHands
 from .defaults import GRACE_S, MAX_BACKLOG, MAX_INFLIGHT, MAX_LANE_BACKLOG, SHARD_COUNT
 from .emits import new_event, publish_row
 from .gate import Gate
+from .health import Health
 from .intake import Intake, check_bounds
 from .life import Begun, ending_of
 from .operators import DeadLetters, Messages, OutboxDesk
@@ -269,6 +270,10 @@ class Runtime:
     def status(self) -> Status:
         """Totals of the store, counters of this run, and what is under way."""
         return status_of(self._services, self._tree.root.statistics())
+
+    def health(self) -> Health:
+        """How it is, in plain words: ok, degraded or failing, with reasons."""
+        return self._tree.health.look()
 
     # --- inside ----------------------------------------------------------------------------------------------
 

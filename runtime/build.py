@@ -21,6 +21,7 @@ from .control.hands import LiveHands
 from .control.pulse import PulseActor
 from .delivery import DeliveryActor
 from .edge import EdgeActor
+from .health_watch import HealthWatch
 from .inbox import Inbox
 from .receipt import Receipt
 from .recovery import settle_last_run
@@ -45,6 +46,7 @@ class Tree:
     root: Supervisor
     inbox: Inbox
     relay: Relay
+    health: HealthWatch
     edges: tuple[EdgeActor, ...]
 
 
@@ -143,9 +145,10 @@ def build_tree(
         crashed=crashed,
     )
     upkeep = [ChildSpec("retention", Pruner(services, retention).run)]
+    health = HealthWatch(services, edges, edge_group.statistics)
     if services.store.caps.shared != "process":
         control = ControlActor(LiveHands(services, publish), log)
-        pulse = PulseActor(services, edge_group.statistics)
+        pulse = PulseActor(services, edges, edge_group.statistics, health)
         upkeep += [ChildSpec("control", control.run), ChildSpec("pulse", pulse.run)]
 
     def group(
@@ -180,7 +183,7 @@ def build_tree(
         log=log,
         crashed=crashed,
     )
-    return Tree(root=root, inbox=inbox, relay=relay, edges=edges)
+    return Tree(root=root, inbox=inbox, relay=relay, health=health, edges=edges)
 
 
 async def _recover(services: Services, *, task_status: trio.TaskStatus[None]) -> None:

@@ -53,6 +53,8 @@ HISTORY_S: Final = 30 * _DAY_S
 PRUNE_EVERY_S: Final = 300.0
 PRUNE_ROWS: Final = 500
 PRUNE_SHARE: Final = 0.1
+EDGE_REPORT_S: Final = 120.0
+LOG_BYTES: Final = 128 * 1024 * _KIB
 CONTROL_POLL_S: Final = 0.2
 CONTROL_CRASHES: Final = 2
 PULSE_S: Final = 5.0
@@ -157,6 +159,12 @@ DEFAULTS: Final[tuple[Default, ...]] = (
     Default("prune_every_s", PRUNE_EVERY_S, "seconds", "between two passes that take old rows away"),
     Default("prune_rows", PRUNE_ROWS, "rows", "at most that one commit of a pass takes away"),
     Default("prune_share", PRUNE_SHARE, "of the writer's time", "at most that a pass takes"),
+    Default(
+        "edge_report_s", EDGE_REPORT_S, "seconds", "an adapter's report of its connection holds unrepeated"
+    ),
+    Default(
+        "log_bytes", LOG_BYTES, "bytes", "of the store's write-ahead log, and health says that it has grown"
+    ),
     Default("control_poll_s", CONTROL_POLL_S, "seconds", "between looks for control records"),
     Default(
         "control_crashes",

@@ -72,12 +72,8 @@ class PastReads:
 def _rows(kind: PruneKind, rows: list[Found], content_us: int, keys_us: int, limit: int) -> Past:
     gone: list[int] = []
     emptied: list[int] = []
-    after = rows[-1][0] if len(rows) == limit else None
-    for row_id, began_us, ended_us, is_empty in rows:
-        if began_us > content_us:
-            # Ids grow with time: what began later ended later.
-            after = None
-            break
+    after = _after([(row_id, began_us) for row_id, began_us, _, _ in rows], content_us, limit)
+    for row_id, _, ended_us, is_empty in rows:
         if ended_us is None:
             continue
         if ended_us <= keys_us:
@@ -96,11 +92,8 @@ def _events(rows: list[_EventRow], ages: Ages, limit: int) -> Past:
     newest_us = max([ages.content_us, *topics.values()])
     gone: list[int] = []
     emptied: list[int] = []
-    after = rows[-1][0] if len(rows) == limit else None
+    after = _after([(row_id, ts_us) for row_id, ts_us, *_ in rows], newest_us, limit)
     for row_id, ts_us, topic, is_keyless, is_empty in rows:
-        if ts_us > newest_us:
-            after = None
-            break
         if ts_us > topics.get(topic, ages.content_us):
             continue
         if is_keyless or ts_us <= ages.keys_us:
@@ -118,6 +111,16 @@ def _history(rows: list[tuple[int, int]], ages: Ages, limit: int) -> Past:
     return Past(
         prune=Prune(kind="history", rows=(last,)), count=count, after=last if count == limit else None
     )
+
+
+def _after(rows: list[tuple[int, int]], past_us: int, limit: int) -> int | None:
+    """Where the next page begins: ids grow with time, so a whole page of what began later is the end.
+
+    Not the first such row: it may have been written while the clock was wrong.
+    """
+    if len(rows) < limit or all(began_us > past_us for _, began_us in rows):
+        return None
+    return rows[-1][0]
 
 
 def _past(prune: Prune, after: int | None) -> Past:

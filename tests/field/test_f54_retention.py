@@ -12,12 +12,15 @@ from trio.testing import MockClock
 from shardline import Runtime
 from shardline.actors.clock import FakeClock
 from shardline.runtime.retention import Retention
+from shardline.storage.commands import Part, Refused
 from shardline.storage.sqlite import open_sqlite
 from shardline.storage.sqlite.look import Look
 from shardline.storage.sqlite.migrate import load_migrations
 from shardline.storage.sqlite.verify import verify
 from shardline.testing import FakeChannel
 from tests.kits.bots import counting_bot, until_quiet
+from tests.kits.store_rows import AT_US, Hand, claim_row, finish_row, finish_send
+from tests.kits.stores import submit_all
 
 HOUR_S = 3_600
 LIVE = 10
@@ -84,16 +87,62 @@ async def test_rows_are_the_live_rows_and_the_file_stays_as_it_is(
     assert third <= second * 1.05
 
 
+async def fill(path: Path, messages: int, first: int) -> None:
+    """So many messages that are done, each with its answer that is sent."""
+    store = open_sqlite(path, mode="inline", durability="normal")
+    hand = Hand(store)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(store.run)
+        for start in range(first, first + messages, 500):
+            accepts: list[Part] = []
+            ends: list[Part] = []
+            sends: list[Part] = []
+            for number in range(start, start + 500):
+                key = f"tg:{1 + number % 1_000}"
+                row, answer = hand.new_inbox(key, number), hand.new_outbox(key, f"a-{number}", started=True)
+                done = finish_row(claim_row(row.record).after)
+                accepts.append(hand.publish(row, claim=True))
+                ends.append(hand.commit(hand.shard(key), inbox=(done,), new_outbox=(answer,)))
+                sends.append(hand.commit(hand.shard(key), outbox=(finish_send(answer.record),)))
+            for outcome in await submit_all(hand, *accepts, *ends, *sends):
+                assert not isinstance(outcome, Refused), outcome
+        nursery.cancel_scope.cancel()
+
+
+async def forget(path: Path, hours: int, messages: int) -> int:
+    """So many hours later the bot runs for a while; how many pages its file has."""
+    clock = FakeClock(start_us=AT_US + hours * HOUR_S * 1_000_000)
+    retention = Retention(messages_s=HOUR_S, keys_s=HOUR_S, history_s=HOUR_S)
+    store = open_sqlite(path, mode="inline", durability="normal", clock=clock)
+    channel = FakeChannel()
+    async with Runtime.open(
+        counting_bot(), store=store, adapters=[channel], clock=clock, retention=retention
+    ) as runtime:
+        for number in range(LIVE):
+            await channel.say(f"chat-{hours}-{number}", "hi")
+        await until_quiet(runtime)
+        await trio.sleep(HOUR_S - 60)
+        assert runtime.status().pruned["history"] >= 4 * messages
+    return pages(path)
+
+
 @pytest.mark.long
 @pytest.mark.timeout(240)
 async def test_a_hundred_thousand_messages_leave_the_live_rows_alone(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
-    path = tmp_path / "bot.db"
-    clock = FakeClock()
-    first = await run_cycle(path, clock, 100_000, HOUR_S)
+    path, messages = tmp_path / "bot.db", 100_000
+    await fill(path, messages, 0)
+    first = await forget(path, 2, messages)
+    kept = counts(path)
+    await fill(path, messages, messages)
+    second = await forget(path, 9, messages)
 
-    assert await run_cycle(path, clock, 100_000, HOUR_S) <= first * 1.02
+    assert kept == {"inbox": LIVE, "outbox": LIVE, "history": 4 * LIVE}
+    assert counts(path) == kept
+    assert second <= first * 1.02
+    with Look(path) as look:
+        assert verify(look).findings == ()
 
 
 PLAIN = {"INTEGER", "TEXT", "BLOB"}
