@@ -7,7 +7,7 @@ import signal
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import structlog
 import trio
@@ -45,6 +45,10 @@ from .stop import Stop, Stuck
 from .timer_desk import TimerDesk
 from .tokens import Tokens
 from .topology import Topology
+from .tracing import Tracing
+
+if TYPE_CHECKING:
+    from .metrics import Metrics
 
 
 class Runtime:
@@ -81,6 +85,7 @@ class Runtime:
         unhandled: Literal["refuse", "park"] = "refuse",
         send_retry: RetryPolicy | None = None,
         retention: Retention | None = None,
+        tracing: Tracing | None = None,
         grace_s: float = GRACE_S,
         clock: Clock | None = None,
         seed: int | None = None,
@@ -102,6 +107,7 @@ class Runtime:
             unhandled: What happens to a message that no handler takes.
             send_retry: How sends that did not happen are tried again.
             retention: How long what has ended is kept; 30 days.
+            tracing: Entered around turns and sends; None costs nothing.
             grace_s: Seconds a stop waits for turns and sends under way.
             clock: Where all time comes from.
             seed: Of the jitter.
@@ -153,6 +159,7 @@ class Runtime:
             adapters,
             send_retry=send_retry or RetryPolicy(),
             retention=retention or Retention(),
+            tracing=tracing,
             park_unhandled=unhandled == "park",
             publish=publish,
         )
@@ -274,6 +281,12 @@ class Runtime:
     def health(self) -> Health:
         """How it is, in plain words: ok, degraded or failing, with reasons."""
         return self._tree.health.look()
+
+    def metrics(self) -> Metrics:
+        """Its numbers for Prometheus, in a registry of their own; needs the extra `metrics`."""
+        from .metrics import Metrics  # noqa: PLC0415 (of an extra)
+
+        return Metrics(self._services, self._tree)
 
     # --- inside ----------------------------------------------------------------------------------------------
 

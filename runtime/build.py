@@ -33,6 +33,7 @@ from .surroundings import RuntimeSurroundings
 from .timer import TimerActor
 from .topic_handler import TopicHandlerActor
 from .topology import FrozenTopology
+from .tracing import Tracing
 from .turn_breaker import TurnBreaker
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ def build_tree(
     *,
     send_retry: RetryPolicy,
     retention: Retention,
+    tracing: Tracing | None,
     park_unhandled: bool,
     publish: Callable[[BusMessage], Awaitable[Receipt]],
 ) -> Tree:
@@ -116,10 +118,12 @@ def build_tree(
             for channel, spec in by_channel.items()
             if spec.breaker is not None
         }
-        services.topics[topic] = TopicHandlerActor(topic, list(by_channel.values()), surroundings, breakers)
+        services.topics[topic] = TopicHandlerActor(
+            topic, list(by_channel.values()), surroundings, breakers, tracing
+        )
     for adapter in adapters:
         services.deliveries[adapter.name] = DeliveryActor(
-            adapter, retry=send_retry, alarms=services.alarms, log=log
+            adapter, retry=send_retry, alarms=services.alarms, log=log, tracing=tracing
         )
         services.prefixes[adapter.prefix] = adapter.name
     services.shards.extend(ShardActor(number, services) for number in range(services.store.info.shard_count))

@@ -66,13 +66,19 @@ class HealthWatch:
             attrs.evolve(reason, since_us=self._since[reason.word, reason.about]) for reason in found
         )
 
+    @property
+    def log_bytes(self) -> int:
+        """Length of the store's write-ahead log; 0 where it has none."""
+        store = self._services.store
+        return store.log_bytes if isinstance(store, TellsTrouble) else 0
+
     def _facts(self) -> Facts:
         services, now_s = self._services, trio.current_time()
         store = services.store
         reports = {edge.adapter.name: edge.reports.at(now_s) for edge in self._edges}
         return Facts(
             trouble=store.trouble if isinstance(store, TellsTrouble) else None,
-            log_bytes=store.log_bytes if isinstance(store, TellsTrouble) else 0,
+            log_bytes=self.log_bytes,
             intake=services.intake.status(),
             overdue_turns=running_turns(services).overdue,
             breakers=tuple(
