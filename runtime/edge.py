@@ -103,12 +103,13 @@ class EdgeActor:
         """See `Edge.accept`."""
         services, adapter = self._services, self.adapter
         info = services.store.info
-        kept = _packed(adapter.name, facts) if facts else ()
+        kept: tuple[Fact, ...] = ()
         self.last_received_us = now_us = services.clock.wall_us()
         if self.reports.clear():
             self._log.info("edge.recovered")
         message: BusMessage | None = None
         try:
+            kept = _packed(adapter.name, facts) if facts else ()
             made = message_of(
                 inbound,
                 channel=adapter.name,
