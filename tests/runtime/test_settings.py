@@ -16,7 +16,6 @@ from shardline.runtime.settings import SETTINGS, Value, load_settings
 from tests.kits.operated import operate
 from tests.kits.pages import ROOT, tables, with_pages
 
-
 LATER = {
     "metrics_port": (0, "default"),
     "metrics_access": ("token", "default"),
