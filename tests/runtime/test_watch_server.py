@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 from prometheus_client.parser import text_string_to_metric_families
 
 from shardline import BusError, BusMessage, Code, Context, Permanence, Runtime, Topology
