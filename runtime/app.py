@@ -7,7 +7,7 @@ import signal
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import structlog
 import trio
@@ -32,10 +32,12 @@ from .control.hands import LiveHands
 from .defaults import GRACE_S, MAX_BACKLOG, MAX_INFLIGHT, MAX_LANE_BACKLOG, SHARD_COUNT
 from .emits import new_event, publish_row
 from .gate import Gate
+from .health import Health
 from .intake import Intake, check_bounds
 from .life import Begun, ending_of
 from .operators import DeadLetters, Messages, OutboxDesk
 from .receipt import Receipt, receipt_of
+from .retention import Retention
 from .retry import RetryPolicy
 from .services import Services
 from .status import Status, status_of
@@ -43,6 +45,10 @@ from .stop import Stop, Stuck
 from .timer_desk import TimerDesk
 from .tokens import Tokens
 from .topology import Topology
+from .tracing import Tracing
+
+if TYPE_CHECKING:
+    from .metrics import Metrics
 
 
 class Runtime:
@@ -78,6 +84,8 @@ class Runtime:
         max_backlog: int = MAX_BACKLOG,
         unhandled: Literal["refuse", "park"] = "refuse",
         send_retry: RetryPolicy | None = None,
+        retention: Retention | None = None,
+        tracing: Tracing | None = None,
         grace_s: float = GRACE_S,
         clock: Clock | None = None,
         seed: int | None = None,
@@ -98,6 +106,8 @@ class Runtime:
             max_backlog: Open messages, >= 1; beyond it edges and publishers wait.
             unhandled: What happens to a message that no handler takes.
             send_retry: How sends that did not happen are tried again.
+            retention: How long what has ended is kept; 30 days.
+            tracing: Entered around turns and sends; None costs nothing.
             grace_s: Seconds a stop waits for turns and sends under way.
             clock: Where all time comes from.
             seed: Of the jitter.
@@ -148,6 +158,8 @@ class Runtime:
             services,
             adapters,
             send_retry=send_retry or RetryPolicy(),
+            retention=retention or Retention(),
+            tracing=tracing,
             park_unhandled=unhandled == "park",
             publish=publish,
         )
@@ -265,6 +277,16 @@ class Runtime:
     def status(self) -> Status:
         """Totals of the store, counters of this run, and what is under way."""
         return status_of(self._services, self._tree.root.statistics())
+
+    def health(self) -> Health:
+        """How it is, in plain words: ok, degraded or failing, with reasons."""
+        return self._tree.health.look()
+
+    def metrics(self) -> Metrics:
+        """Its numbers for Prometheus, in a registry of their own; needs the extra `metrics`."""
+        from .metrics import Metrics  # noqa: PLC0415 (of an extra)
+
+        return Metrics(self._services, self._tree)
 
     # --- inside ----------------------------------------------------------------------------------------------
 

@@ -21,16 +21,19 @@ from .control.hands import LiveHands
 from .control.pulse import PulseActor
 from .delivery import DeliveryActor
 from .edge import EdgeActor
+from .health_watch import HealthWatch
 from .inbox import Inbox
 from .receipt import Receipt
 from .recovery import settle_last_run
 from .relay import Relay
+from .retention import Pruner, Retention
 from .retry import RetryPolicy
 from .shard import ShardActor
 from .surroundings import RuntimeSurroundings
 from .timer import TimerActor
 from .topic_handler import TopicHandlerActor
 from .topology import FrozenTopology
+from .tracing import Tracing
 from .turn_breaker import TurnBreaker
 
 if TYPE_CHECKING:
@@ -44,6 +47,7 @@ class Tree:
     root: Supervisor
     inbox: Inbox
     relay: Relay
+    health: HealthWatch
     edges: tuple[EdgeActor, ...]
 
 
@@ -94,6 +98,8 @@ def build_tree(
     adapters: Sequence[Adapter],
     *,
     send_retry: RetryPolicy,
+    retention: Retention,
+    tracing: Tracing | None,
     park_unhandled: bool,
     publish: Callable[[BusMessage], Awaitable[Receipt]],
 ) -> Tree:
@@ -112,10 +118,12 @@ def build_tree(
             for channel, spec in by_channel.items()
             if spec.breaker is not None
         }
-        services.topics[topic] = TopicHandlerActor(topic, list(by_channel.values()), surroundings, breakers)
+        services.topics[topic] = TopicHandlerActor(
+            topic, list(by_channel.values()), surroundings, breakers, tracing
+        )
     for adapter in adapters:
         services.deliveries[adapter.name] = DeliveryActor(
-            adapter, retry=send_retry, alarms=services.alarms, log=log
+            adapter, retry=send_retry, alarms=services.alarms, log=log, tracing=tracing
         )
         services.prefixes[adapter.prefix] = adapter.name
     services.shards.extend(ShardActor(number, services) for number in range(services.store.info.shard_count))
@@ -140,11 +148,12 @@ def build_tree(
         log=log,
         crashed=crashed,
     )
-    upkeep: list[ChildSpec] = []
+    upkeep = [ChildSpec("retention", Pruner(services, retention).run)]
+    health = HealthWatch(services, edges, edge_group.statistics)
     if services.store.caps.shared != "process":
         control = ControlActor(LiveHands(services, publish), log)
-        pulse = PulseActor(services, edge_group.statistics)
-        upkeep = [ChildSpec("control", control.run), ChildSpec("pulse", pulse.run)]
+        pulse = PulseActor(services, edges, edge_group.statistics, health)
+        upkeep += [ChildSpec("control", control.run), ChildSpec("pulse", pulse.run)]
 
     def group(
         name: str, children: list[ChildSpec], *, escalates: Callable[[Exception], bool] | bool = False
@@ -178,7 +187,7 @@ def build_tree(
         log=log,
         crashed=crashed,
     )
-    return Tree(root=root, inbox=inbox, relay=relay, edges=edges)
+    return Tree(root=root, inbox=inbox, relay=relay, health=health, edges=edges)
 
 
 async def _recover(services: Services, *, task_status: trio.TaskStatus[None]) -> None:

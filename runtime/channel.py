@@ -14,6 +14,7 @@ from ..actors.message import MAX_RAW_BYTES
 from ..actors.value import value
 from ..storage.commands import Stored
 from ..storage.records import OnUncertain
+from .edge_report import EdgeState
 from .rates import NO_LIMITS, Chat, Rate, RateLimits
 
 UNKNOWN_TOPIC = "channel.unknown"
@@ -191,6 +192,21 @@ class Edge(Protocol):
 
     def refused(self, reason: str, *, where: str) -> None:
         """Count something unreadable that cannot be stored, and log where it stood."""
+        ...
+
+    def report(self, state: EdgeState, text: str = "", *, action: str = "") -> None:
+        """Say how the connection is, for the runtime's health.
+
+        A report is gone with the next message that is accepted, when `run` ends, and after two minutes in which it is
+        not said again.
+
+        Args:
+            state: `ok`, `degraded`, or `failing`.
+            text: What is wrong, for people, such as "another consumer uses this token"; no address, no secret.
+            action: What to do about it.
+        Raises:
+            BusError: INVALID_MESSAGE, no such state, or no text.
+        """
         ...
 
 

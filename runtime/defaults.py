@@ -49,6 +49,12 @@ WARM_STATE_BYTES: Final = 4 * _KIB
 STEP_BYTES: Final = 256 * _KIB
 DEDUPE_HORIZON_S: Final = 30 * _DAY_S
 RETENTION_S: Final = 30 * _DAY_S
+HISTORY_S: Final = 30 * _DAY_S
+PRUNE_EVERY_S: Final = 300.0
+PRUNE_ROWS: Final = 500
+PRUNE_SHARE: Final = 0.1
+EDGE_REPORT_S: Final = 120.0
+LOG_BYTES: Final = 128 * 1024 * _KIB
 CONTROL_POLL_S: Final = 0.2
 CONTROL_CRASHES: Final = 2
 PULSE_S: Final = 5.0
@@ -146,7 +152,19 @@ DEFAULTS: Final[tuple[Default, ...]] = (
     ),
     Default("step_bytes", STEP_BYTES, "bytes", "longest packed result of a step"),
     Default("dedupe_horizon_s", DEDUPE_HORIZON_S, "seconds", "how long a key is known as a repeat"),
-    Default("retention_s", RETENTION_S, "seconds", "how long finished messages and history are kept"),
+    Default(
+        "retention_s", RETENTION_S, "seconds", "how long what has ended is kept: messages, sends, events"
+    ),
+    Default("history_s", HISTORY_S, "seconds", "how long the history of transitions is kept"),
+    Default("prune_every_s", PRUNE_EVERY_S, "seconds", "between two passes that take old rows away"),
+    Default("prune_rows", PRUNE_ROWS, "rows", "at most that one commit of a pass takes away"),
+    Default("prune_share", PRUNE_SHARE, "of the writer's time", "at most that a pass takes"),
+    Default(
+        "edge_report_s", EDGE_REPORT_S, "seconds", "an adapter's report of its connection holds unrepeated"
+    ),
+    Default(
+        "log_bytes", LOG_BYTES, "bytes", "of the store's write-ahead log, and health says that it has grown"
+    ),
     Default("control_poll_s", CONTROL_POLL_S, "seconds", "between looks for control records"),
     Default(
         "control_crashes",

@@ -24,6 +24,8 @@ from .shard_messages import LookedUp, SendEnded
 if TYPE_CHECKING:
     import structlog.typing
 
+    from .tracing import Tracing
+
 
 class DeliveryActor:
     """Sends the rows of one channel, at most `caps.concurrency` at once.
@@ -33,6 +35,7 @@ class DeliveryActor:
         retry: How often and when a send that did not happen is tried again.
         alarms: Rings when a wait for a rate limit is over.
         log: For sends that raised.
+        tracing: Entered around each send.
 
     Attributes:
         line: Who may send next.
@@ -46,9 +49,11 @@ class DeliveryActor:
         retry: RetryPolicy,
         alarms: Alarms,
         log: structlog.typing.FilteringBoundLogger,
+        tracing: Tracing | None = None,
     ) -> None:
         self.adapter = adapter
         self.retry = retry
+        self._tracing = tracing
         self.can_look_up = adapter.caps.reconciles and isinstance(adapter, Reconciles)
         self.pool: WorkerPool[Send] = WorkerPool(adapter.caps.concurrency, self._work)
         self.line: SendLine[Send] = SendLine(self.pool, adapter.caps.limits, self._chat_of, alarms)
@@ -77,7 +82,11 @@ class DeliveryActor:
 
     async def _work(self, send: Send) -> None:
         if not send.is_lookup:
-            send.answer = await self.adapter.send(send.outbound)
+            if self._tracing is None:
+                send.answer = await self.adapter.send(send.outbound)
+            else:
+                with self._tracing.send(send.outbound):
+                    send.answer = await self.adapter.send(send.outbound)
         elif isinstance(self.adapter, Reconciles):
             send.answer = await self.adapter.reconcile(send.outbound)
             send.is_answered = True

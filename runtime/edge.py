@@ -20,6 +20,7 @@ from .adapter_start import Start, is_of_the_runtime
 from .arrival import CONTENT_CODES, message_of
 from .channel import UNKNOWN_TOPIC, Adapter, Inbound
 from .defaults import ADAPTER_SLOW_S, ADAPTER_START_S
+from .edge_report import EdgeReports, EdgeState
 from .refusal import refused_message
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ class EdgeActor:
         is_finished: The adapter has ended by itself, for good.
         has_started: It was ready at least once since the runtime was opened.
         failure: What it failed with last.
+        reports: What the adapter says of its connection.
+        last_received_us: When it last handed a message over, microseconds since 1970 UTC.
     """
 
     def __init__(self, adapter: Adapter, inbox: Inbox, services: Services) -> None:
@@ -49,6 +52,8 @@ class EdgeActor:
         self.is_finished = False
         self.has_started = False
         self.failure: Exception | None = None
+        self.reports = EdgeReports()
+        self.last_received_us: int | None = None
         self._inbox = inbox
         self._scope = trio.CancelScope()
         self._services = services
@@ -86,6 +91,7 @@ class EdgeActor:
             raise
         finally:
             start.is_over = True
+            self.reports.clear()
         self.is_finished = True
         self._services.activity.changed()
 
@@ -98,6 +104,9 @@ class EdgeActor:
         services, adapter = self._services, self.adapter
         info = services.store.info
         kept: tuple[Fact, ...] = ()
+        self.last_received_us = now_us = services.clock.wall_us()
+        if self.reports.clear():
+            self._log.info("edge.recovered")
         message: BusMessage | None = None
         try:
             kept = _packed(adapter.name, facts) if facts else ()
@@ -107,7 +116,7 @@ class EdgeActor:
                 prefix=adapter.prefix,
                 store_uuid=info.uuid,
                 store_made_at_us=info.created_at_us,
-                now_us=services.clock.wall_us(),
+                now_us=now_us,
             )
             validate_message(made)
             message = made
@@ -171,6 +180,14 @@ class EdgeActor:
         """See `Edge.refused`."""
         self._services.count("refused")
         self._log.warning("message.unreadable", reason=reason, where=where)
+
+    def report(self, state: EdgeState, text: str = "", *, action: str = "") -> None:
+        """See `Edge.report`."""
+        if self.reports.tell(state, text, action, trio.current_time()):
+            if state == "ok":
+                self._log.info("edge.recovered")
+            else:
+                self._log.warning("edge.degraded", state=state, text=text)
 
     def _warn(self, start: Start) -> None:
         if start.is_pending:

@@ -15,6 +15,8 @@ from typing import Generic, Protocol, TypeVar
 
 import trio
 
+from .histogram import Histogram
+
 _CHECKPOINT_EVERY = 32
 
 
@@ -79,6 +81,8 @@ class WorkerPool(Generic[J]):
         self._next_due_s = math.inf
         self._alarm = trio.CancelScope()
         self._revoked: dict[J, trio.Event] = {}
+        self.took: Histogram | None = None
+        """How long jobs took, once somebody asks."""
 
     @property
     def is_idle(self) -> bool:
@@ -261,7 +265,9 @@ class WorkerPool(Generic[J]):
         self, job: J, error: BaseException | None, *, timed_out: bool = False, cancelled: bool = False
     ) -> None:
         # A worker that crashed between taking a job and noting it tells its end all the same.
-        self._running.pop(job, None)
+        run = self._running.pop(job, None)
+        if self.took is not None and run is not None:
+            self.took.observe(trio.current_time() - run.begun_s)
         revoked = self._revoked.get(job)
         if revoked is None:
             job.ended(error, timed_out=timed_out, cancelled=cancelled)

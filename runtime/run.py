@@ -6,7 +6,8 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from enum import IntEnum
 from pathlib import Path
 from typing import Literal, cast
@@ -14,13 +15,14 @@ from typing import Literal, cast
 import structlog
 import trio
 
-from ..actors.errors import BusError
+from ..actors.errors import BusError, Code
 from .adapter_start import is_mistake
 from .app import Runtime
 from .channel import Adapter
 from .collector import calm_collector
 from .logs import set_up_logs
-from .settings import load_settings
+from .retention import Retention
+from .settings import METRICS_TOKEN, Effective, load_settings
 from .stop_signals import stop_signals
 from .topology import Topology
 
@@ -47,6 +49,11 @@ def run(
     max_backlog: int | None = None,
     unhandled: Literal["refuse", "park"] = "refuse",
     grace_s: float | None = None,
+    retention_s: float | None = None,
+    dedupe_horizon_s: float | None = None,
+    history_s: float | None = None,
+    metrics_port: int | None = None,
+    metrics_access: Literal["token", "open"] | None = None,
     config: str | Path | None = None,
 ) -> None:
     """Run a bot until SIGINT, SIGTERM or SIGHUP, also if one comes while it opens; return after a clean stop.
@@ -55,7 +62,8 @@ def run(
     it stands. A handler or adapter that ignores its cancellation, such as one that waits for a thread, is left behind
     `LINGER_S` seconds after the grace time: the message goes back on disk and the process ends with 3.
 
-    The arguments are those of `Runtime.open`. What is left out comes from the environment (`SHARDLINE_GRACE_S`), else
+    The arguments are those of `Runtime.open`, whose `retention` is made of `retention_s`, `dedupe_horizon_s` and
+    `history_s`. What is left out comes from the environment (`SHARDLINE_GRACE_S`), else
     from the TOML file that `config` or `SHARDLINE_CONFIG` names, else it is the default.
 
     Raises:
@@ -65,6 +73,8 @@ def run(
     given = {
         "durability": durability, "shard_count": shard_count, "max_inflight": max_inflight,
         "max_lane_backlog": max_lane_backlog, "max_backlog": max_backlog, "grace_s": grace_s,
+        "metrics_port": metrics_port, "metrics_access": metrics_access,
+        "retention_s": retention_s, "dedupe_horizon_s": dedupe_horizon_s, "history_s": history_s,
     }  # fmt: skip
     try:
         settings = load_settings(given, os.environ, config=None if config is None else Path(config))
@@ -84,11 +94,17 @@ def run(
             max_backlog=cast("int", settings["max_backlog"].value),
             unhandled=unhandled,
             grace_s=float(settings["grace_s"].value),
+            retention=Retention(
+                messages_s=float(settings["retention_s"].value),
+                keys_s=float(settings["dedupe_horizon_s"].value),
+                history_s=float(settings["history_s"].value),
+            ),
             signals=signals,
         ) as runtime:
             # A system task: what it ends is this very run.
             trio.lowlevel.spawn_system_task(_leave_stuck, runtime)
-            await runtime.serve()
+            async with _watched(runtime, settings):
+                await runtime.serve()
         return ExitCode.CANCELLED_WORK if runtime.has_cancelled_work else ExitCode.CLEAN
 
     async def main_with_signals() -> ExitCode:
@@ -108,6 +124,26 @@ def run(
         code = ExitCode.FAILURE
     if code is not ExitCode.CLEAN:
         sys.exit(code)
+
+
+@asynccontextmanager
+async def _watched(runtime: Runtime, settings: Mapping[str, Effective]) -> AsyncGenerator[None]:
+    """Serve metrics and health while the block runs, where a port is set."""
+    port = cast("int", settings["metrics_port"].value)
+    if not port:
+        yield
+        return
+    try:
+        from .watch_server import watch_server  # noqa: PLC0415 (of an extra)
+    except ModuleNotFoundError as error:
+        raise BusError(
+            Code.NOT_FOUND,
+            f"metrics_port needs the extra: install shardline[metrics] ({error.name} is missing)",
+        ) from error
+    is_open = settings["metrics_access"].value == "open"
+    token = None if is_open else os.environ.get(METRICS_TOKEN)
+    async with watch_server(runtime, token=token, port=port, is_open=is_open):
+        yield
 
 
 async def _leave_stuck(runtime: Runtime) -> None:

@@ -32,6 +32,7 @@ class Services:
 
     Attributes:
         draining: A stop has begun: nothing new is claimed or started.
+        pruned: Rows that retention took away in this run, by kind.
         counters: Events of this run by name, for `status` and the end's summary.
     """
 
@@ -51,6 +52,7 @@ class Services:
     deliveries: dict[str, DeliveryActor] = attrs.field(factory=dict[str, "DeliveryActor"])
     prefixes: dict[str, str] = attrs.field(factory=dict[str, str])
     counters: dict[str, int] = attrs.field(factory=dict[str, int])
+    pruned: dict[str, int] = attrs.field(factory=dict[str, int])
     draining: bool = False
     _relay: Relay | None = None
     _timers: TimerActor | None = None

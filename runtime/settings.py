@@ -16,11 +16,23 @@ import attrs
 
 from ..actors.errors import BusError, Code
 from ..actors.names import shown
-from .defaults import GRACE_S, MAX_BACKLOG, MAX_INFLIGHT, MAX_LANE_BACKLOG, SHARD_COUNT
+from .defaults import (
+    DEDUPE_HORIZON_S,
+    GRACE_S,
+    HISTORY_S,
+    MAX_BACKLOG,
+    MAX_INFLIGHT,
+    MAX_LANE_BACKLOG,
+    RETENTION_S,
+    SHARD_COUNT,
+)
 
 PREFIX: Final = "SHARDLINE_"
 CONFIG: Final = "SHARDLINE_CONFIG"
 """The environment variable that names the file."""
+
+METRICS_TOKEN: Final = "SHARDLINE_METRICS_TOKEN"  # noqa: S105 (its name)
+"""The environment variable that holds the token of the metrics; never in a file, never shown."""
 
 _MAX_FILE_BYTES: Final = 1 << 20
 _INTEGER: Final = re.compile(r"[0-9]{1,18}")
@@ -65,6 +77,11 @@ SETTINGS: Final = (
     Setting("max_lane_backlog", MAX_LANE_BACKLOG, 1, 1_000_000_000),
     Setting("max_backlog", MAX_BACKLOG, 1, 1_000_000_000),
     Setting("grace_s", GRACE_S, 0, 86_400),
+    Setting("metrics_port", 0, 0, 65_535),
+    Setting("metrics_access", "token", choices=("token", "open")),
+    Setting("retention_s", RETENTION_S, 1, 9_999_999_999),
+    Setting("dedupe_horizon_s", DEDUPE_HORIZON_S, 1, 9_999_999_999),
+    Setting("history_s", HISTORY_S, 1, 9_999_999_999),
 )
 """All of them."""
 
@@ -173,4 +190,4 @@ def _refused(setting: Setting, value: object, source: str) -> BusError:
     )
 
 
-__all__ = ["CONFIG", "SETTINGS", "Effective", "Setting", "Value", "load_settings"]
+__all__ = ["CONFIG", "METRICS_TOKEN", "SETTINGS", "Effective", "Setting", "Value", "load_settings"]

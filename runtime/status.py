@@ -35,6 +35,7 @@ class Status:
         intake: Whether edges read, and how much waits.
         breakers: One for each handler that has one.
         channels: The sending side of each channel, by name.
+        pruned: Rows that retention took away or emptied in this run, by kind.
         lanes: Conversations in memory, those with messages and those with sends counted apart; soon 0 when all is idle.
         actors: The actor tree: what the root supervises, in start order.
     """
@@ -53,6 +54,7 @@ class Status:
     intake: IntakeStatus
     breakers: tuple[BreakerStatus, ...]
     channels: Mapping[str, ChannelStatus]
+    pruned: Mapping[str, int] = attrs.field(factory=dict[str, int])
     lanes: int
     actors: tuple[ChildStatistics, ...]
 
@@ -77,6 +79,7 @@ def status_of(services: Services, actors: tuple[ChildStatistics, ...]) -> Status
             breaker.status for topic in services.topics.values() for breaker in topic.breakers.values()
         ),
         channels={name: channel_status(delivery) for name, delivery in services.deliveries.items()},
+        pruned=dict(services.pruned),
         lanes=services.lanes,
         actors=actors,
     )

@@ -11,6 +11,7 @@ from .context import Context
 from .context_surroundings import Surroundings
 from .pool import WorkerPool
 from .topology import HandlerSpec
+from .tracing import Tracing
 from .turn import Turn
 from .turn_breaker import TurnBreaker
 
@@ -26,6 +27,7 @@ class TopicHandlerActor:
         handlers: By channel; the largest concurrency among them counts for the topic.
         surroundings: What contexts may ask.
         breakers: By channel, as the handlers; a handler without one is not in it.
+        tracing: Entered around each turn.
     """
 
     def __init__(
@@ -34,11 +36,13 @@ class TopicHandlerActor:
         handlers: list[HandlerSpec],
         surroundings: Surroundings,
         breakers: Mapping[str | None, TurnBreaker],
+        tracing: Tracing | None = None,
     ) -> None:
         self.topic = topic
         self.breakers = breakers
         self.pool: WorkerPool[Turn] = WorkerPool(max(spec.concurrency for spec in handlers), self._run_turn)
         self._surroundings = surroundings
+        self._tracing = tracing
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run turns until cancelled; a turn under way is then cancelled and told so."""
@@ -54,7 +58,11 @@ class TopicHandlerActor:
         )
         current_turn.set(context)
         try:
-            await turn.handler.function(context, turn.row.message)
+            if self._tracing is None:
+                await turn.handler.function(context, turn.row.message)
+            else:
+                with self._tracing.turn(turn.row.message, turn.row.record.claim):
+                    await turn.handler.function(context, turn.row.message)
             context.seal()
         finally:
             # The worker outlives its turns.

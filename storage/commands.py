@@ -12,6 +12,7 @@ from ..actors.errors import BusError
 from ..actors.event import Event
 from ..actors.message import BusMessage
 from ..actors.value import value
+from .pruning import Prune
 from .records import InboxRecord, OutboundContent, OutboxRecord, TimerContent, TimerRecord
 
 
@@ -246,6 +247,7 @@ class Commit:
         control: The control record that this carries out, refuses, or takes a step further.
         turn: The turn that decided this and goes on.
         timers: Timers of this shard to set, to take back, to move on; in order.
+        prune: Rows of any shard that are past their time.
         arrivals: Rows of this shard that are not sends, in order: what timers bring. They arrive unclaimed.
     """
 
@@ -263,6 +265,7 @@ class Commit:
     control: ControlPart | None = None
     turn: InTurn | None = None
     timers: tuple[TimerWrite, ...] = ()
+    prune: Prune | None = None
     arrivals: tuple[NewInbox | NewEvent, ...] = ()
 
 

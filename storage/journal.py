@@ -35,6 +35,11 @@ _log: Final[structlog.typing.FilteringBoundLogger] = structlog.get_logger()
 class Files(Protocol):
     """What a journal closes when it ends."""
 
+    @property
+    def log_bytes(self) -> int:
+        """Length of the write-ahead log; 0 without one."""
+        ...
+
     def close_reader(self) -> None:
         """End the reads; on the trio thread."""
         ...
@@ -128,6 +133,16 @@ class Journal:
     def open_messages(self) -> int:
         """See `Store`."""
         return self._open_messages
+
+    @property
+    def trouble(self) -> BusError | None:
+        """What keeps it from writing now; None while it writes."""
+        return self._writer.error if self._writer.wait_s else None
+
+    @property
+    def log_bytes(self) -> int:
+        """Length of the write-ahead log after the last commit."""
+        return self._files.log_bytes
 
     def next_inbox_id(self) -> int:
         """See `Store`."""

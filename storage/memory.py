@@ -32,6 +32,11 @@ class MemoryFiles:
         self._reader = reader
         self._backend = backend
 
+    @property
+    def log_bytes(self) -> int:
+        """See `Files`."""
+        return 0
+
     def close_reader(self) -> None:
         """See `Files`."""
         self._reader.close()

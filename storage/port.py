@@ -14,6 +14,7 @@ import attrs
 import trio
 
 from .commands import Commit, Committed, Duplicate, EmitNumber, Leased, Outcome, Part, Publish, Stored
+from .pruning import Ages, Past, PruneKind
 from .records import (
     InboxRecord,
     InboxStatus,
@@ -227,6 +228,14 @@ class Reader(Protocol):
 
     def emits(self, shard: int, limit: int) -> list[tuple[EmitNumber, Publish]]:
         """Emits of this source that were not relayed yet, in order, each as the publish that relays it."""
+        ...
+
+    def past(self, kind: PruneKind, ages: Ages, after: int, limit: int) -> Past:
+        """Look at `limit` rows behind `after` (0 at first) for what is past its time.
+
+        Never in it: what is open, dead, parked or uncertain, and what that needs (the sends of an open message, the
+        other parts of a text); the newest row of the history and the last two openings.
+        """
         ...
 
     def history(self, shard: int, after_hseq: int, limit: int) -> list[HistoryRow]:

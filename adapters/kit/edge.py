@@ -9,6 +9,7 @@ import trio
 from ...actors.errors import BusError
 from ...actors.message import validate_message
 from ...runtime.arrival import CONTENT_CODES, message_of
+from ...runtime.edge_report import EdgeState
 from ..base import Inbound, Stored
 
 _STORE_UUID = "0194f5c0-8f6e-7000-8000-000000000001"
@@ -32,6 +33,7 @@ class FakeEdge:
         duplicates: How many were known already.
         refusals: Why messages were not taken.
         bad: What `refused` was told.
+        reports: What `report` was told.
         facts: As stored last.
         peak: Most accepts under way at once.
         overlaps: Conversations that had two accepts under way at once.
@@ -54,6 +56,7 @@ class FakeEdge:
         self.duplicates = 0
         self.refusals: list[BusError] = []
         self.bad: list[tuple[str, str]] = []
+        self.reports: list[tuple[EdgeState, str]] = []
         self.facts: dict[str, str] = {}
         self.peak = 0
         self.overlaps: list[str] = []
@@ -95,6 +98,11 @@ class FakeEdge:
     def refused(self, reason: str, *, where: str) -> None:
         """See `Edge.refused`."""
         self.bad.append((reason, where))
+        self.changed()
+
+    def report(self, state: EdgeState, text: str = "", *, action: str = "") -> None:
+        """See `Edge.report`."""
+        self.reports.append((state, text))
         self.changed()
 
     def by_conversation(self) -> dict[str, list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,7 +13,9 @@ import click
 from ...actors.plain import Plain
 from ...storage.records import OutboxState
 from ...storage.sqlite.overview import DeadCount, Overview, Waiting, overview
+from ..run import ExitCode
 from .arguments import now_us
+from .health import health_record, is_well, show_health
 from .live import Live, read_live, show_channels, show_turns
 from .looking import looking
 from .options import json_option, store_option
@@ -22,8 +25,14 @@ from .safe_text import safe_text
 
 @click.command("status")
 @store_option
+@click.option(
+    "--health",
+    "health_alone",
+    is_flag=True,
+    help="Only how the owner is; exit code 1 if it is failing, or says nothing.",
+)
 @json_option
-def command(store: Path, as_json: bool) -> None:
+def command(store: Path, health_alone: bool, as_json: bool) -> None:
     """Count what a store holds; say who owns it.
 
     And what waits: longest, dead, or for a decision.
@@ -32,6 +41,14 @@ def command(store: Path, as_json: bool) -> None:
         found = overview(look)
     now = now_us()
     live = read_live(found, now)
+    if health_alone:
+        if as_json:
+            show_json([{"store": str(store), **health_record(live)}])
+        else:
+            show_health(live, now)
+        if not is_well(live):
+            sys.exit(ExitCode.FAILURE)
+        return
     if as_json:
         show_json([status_record(store, found, live, now)])
         return
@@ -128,12 +145,14 @@ def _until(at_us: int, now: int) -> str:
 def _show_live(live: Live) -> None:
     said_ago = "at an unknown time" if live.age_s is None else f"{live.age_s:.0f} s ago"
     echo_lines(f"\nthe owner says, {said_ago}{' (stale)' if live.is_stale else ''}")
-    apart = {"at_us", "channels", "oldest_turns"}
+    apart = {"at_us", "channels", "health", "oldest_turns"}
     show_fields(
         [(f"  {name}", _short(name, value)) for name, value in live.said.items() if name not in apart]
     )
     show_channels(live)
     show_turns(live)
+    echo_lines("")
+    show_health(live, now_us())
 
 
 def _short(name: str, value: Plain) -> Plain:

@@ -23,6 +23,9 @@ from ..defaults import PULSE_S
 from ..running import RunningTurn, running_turns
 
 if TYPE_CHECKING:
+    from ..edge import EdgeActor
+    from ..health import Health
+    from ..health_watch import HealthWatch
     from ..services import Services
 
 NAMESPACE = "core"
@@ -30,6 +33,7 @@ KEY = "instance_status"
 _FACT_BYTES = 64 * 1024
 _MAX_KEY_CHARACTERS = 200
 _MAX_BREAKERS = 50
+_MAX_REASONS = 30
 _WATCHED = ("accepted", "handled", "sent")
 """Counters whose last change is told: a bot that stands still shows by it."""
 
@@ -39,12 +43,22 @@ class PulseActor:
 
     Args:
         services: The runtime's parts.
-        edges: How the edge actors stand.
+        edges: The edge actors.
+        statistics: How they stand.
+        health: How the whole is.
     """
 
-    def __init__(self, services: Services, edges: Callable[[], Sequence[ChildStatistics]]) -> None:
+    def __init__(
+        self,
+        services: Services,
+        edges: Sequence[EdgeActor],
+        statistics: Callable[[], Sequence[ChildStatistics]],
+        health: HealthWatch,
+    ) -> None:
         self._services = services
         self._edges = edges
+        self._statistics = statistics
+        self._health = health
         # By counter: what it was, and when the pulse that found it so was written.
         self._seen: dict[str, tuple[int, int]] = {}
 
@@ -90,10 +104,17 @@ class PulseActor:
                 for name, delivery in services.deliveries.items()
             },
             "lanes": services.lanes,
+            "pruned": dict(services.pruned),
             "tokens_free": services.tokens.free,
             "stopping": services.draining,
             "open_breakers": dict(islice(self._open_breakers(), _MAX_BREAKERS)),
-            "edges": {edge.name.removeprefix("edge-"): _told(edge) for edge in self._edges()},
+            "edges": {edge.name.removeprefix("edge-"): _told(edge) for edge in self._statistics()},
+            "last_received_at_us": {
+                edge.adapter.name: edge.last_received_us
+                for edge in self._edges
+                if edge.last_received_us is not None
+            },
+            "health": _told_health(self._health.look()),
             **self._last_changes(now_us),
             "counters": dict(services.counters),
         }
@@ -114,6 +135,15 @@ class PulseActor:
             if count != self._seen.get(name, (0, 0))[0]:
                 self._seen[name] = (count, now_us)
         return {f"last_{name}_at_us": at_us for name, (_, at_us) in self._seen.items()}
+
+
+def _told_health(health: Health) -> Plain:
+    return {
+        "state": str(health.state),
+        "reasons": [
+            {**attrs.asdict(reason), "state": str(reason.state)} for reason in health.reasons[:_MAX_REASONS]
+        ],
+    }
 
 
 def _told_turn(turn: RunningTurn) -> Plain:

@@ -9,6 +9,7 @@ import apsw
 from . import sql
 from .numbers import Numbers
 from .plan import Plan
+from .prune import prune
 from .rows import Row
 
 
@@ -73,6 +74,9 @@ def apply_plan(database: apsw.Connection, plan: Plan) -> None:
         _write(database, sql.INSERT_HISTORY, plan.history)
     if plan.anchors:
         _write(database, sql.INSERT_ANCHOR, plan.anchors)
+    # Behind the anchors of this batch. Not counted: what is to go may have gone.
+    for step in plan.prunes:
+        prune(database, *step)
 
 
 def apply_numbers(

@@ -11,11 +11,11 @@ from ...actors.message import BusMessage
 from ..commands import EmitNumber
 
 FirstInbox = tuple[int, int, int, BusMessage | None]
-"""id, partition, offset, message of the row that stands under a key already; None, its message is purged."""
-FirstEvent = tuple[int, int, int, Event]
+"""id, partition, offset, message of the row that stands under a key already; None, what it said is gone."""
+FirstEvent = tuple[int, int, int, Event | None]
 """The same of an event."""
 FirstOutbox = tuple[int, int, int, str, str | None]
-"""id, shard, seq, conversation key, text of the send that stands under an identity already; None, it is purged."""
+"""id, shard, seq, conversation key, text of the send that stands under an identity already; None, it is gone."""
 Identity = tuple[str, str, int]
 """channel, idempotency key, part."""
 
@@ -43,9 +43,13 @@ def is_other_message(first: BusMessage | None, message: BusMessage) -> bool:
     )
 
 
-def is_other_event(first: Event, event: Event) -> bool:
-    """Whether a second event under the same key is another event."""
-    return (first.payload, first.type, first.key) != (event.payload, event.type, event.key)
+def is_other_event(first: Event | None, event: Event) -> bool:
+    """Whether a second event under the same key is another event; of one that is emptied nobody knows."""
+    return first is not None and (first.payload, first.type, first.key) != (
+        event.payload,
+        event.type,
+        event.key,
+    )
 
 
 def emit_key(number: EmitNumber) -> str:

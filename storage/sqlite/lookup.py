@@ -69,23 +69,25 @@ def _new_rows(parts: Iterable[Part]) -> Iterator[tuple[NewRow, EmitNumber | None
 
 def _find_inbox(database: apsw.Connection, key: str, known: Known) -> None:
     rows = database.execute(sql.FIND_INBOX, (key,)).fetchall()
-    for row_id, part, offset, codec, body, purged in cast(
+    for row_id, part, offset, codec, body, emptied in cast(
         "list[tuple[int, int, int, int, bytes, int]]", rows
     ):
-        known.inbox[key] = (row_id, part, offset, None if purged else unpack_message(body, codec))
+        known.inbox[key] = (row_id, part, offset, None if emptied else unpack_message(body, codec))
 
 
 def _find_event(database: apsw.Connection, key: str, known: Known) -> None:
     rows = database.execute(sql.FIND_EVENT, (key,)).fetchall()
-    for row_id, part, offset, codec, body in cast("list[tuple[int, int, int, int, bytes]]", rows):
-        known.events[key] = (row_id, part, offset, unpack_event(body, codec))
+    for row_id, part, offset, codec, body, emptied in cast(
+        "list[tuple[int, int, int, int, bytes, int]]", rows
+    ):
+        known.events[key] = (row_id, part, offset, None if emptied else unpack_event(body, codec))
 
 
 def _find_outbox(database: apsw.Connection, new: NewOutbox, known: Known) -> None:
     identity = (new.record.channel, new.record.idempotency_key, new.record.part)
     rows = database.execute(sql.FIND_OUTBOX, identity).fetchall()
-    for row_id, shard, seq, key, codec, body, purged in cast(
+    for row_id, shard, seq, key, codec, body, emptied in cast(
         "list[tuple[int, int, int, str, int, bytes, int]]", rows
     ):
-        text = None if purged else unpack_content(body, codec, None).text
+        text = None if emptied else unpack_content(body, codec, None).text
         known.outbox[identity] = (row_id, shard, seq, key, text)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import attrs
 
 from ...actors.errors import BusError, Code
+from ..pruning import Prune
 from .rows import Row
 
 TimerStep = tuple[str, Row, bool]
 """Statement, what it binds, whether it must change exactly one row."""
+PruneStep = tuple[Prune, int, int]
+"""What to prune, the change number before those of its emptied rows, when."""
 Transition = tuple[int, str, int, str, str, str, int, int, str | None]
 """shard, kind, identity, from, to, event, claim, at, code."""
 
@@ -37,6 +40,7 @@ class Plan:
     timers: list[TimerStep] = attrs.Factory(list[TimerStep])
     history: list[Row] = attrs.Factory(list[Row])
     anchors: list[Row] = attrs.Factory(list[Row])
+    prunes: list[PruneStep] = attrs.Factory(list[PruneStep])
     shards: set[int] = attrs.Factory(set[int])
 
 

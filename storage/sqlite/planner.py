@@ -177,6 +177,9 @@ class Planner:
             self.plan.controls.append(control_row(part.control, at_us, self._instance))
         for write in part.timers:
             self.plan.timers.append(timer_step(write, shard))
+        if part.prune is not None:
+            self.plan.prunes.append((part.prune, self.numbers.change_seq, at_us))
+            self.numbers.change_seq += len(part.prune.emptied)
         arrivals = self._arrive(part) if part.arrivals else ()
         return Committed(sends, emits, tuple(tails), tuple(dropped), arrivals)
 

@@ -12,6 +12,9 @@ Emits = Literal["atomic", "relayed"]
 BUSY_TIMEOUT_MS: Final = 5_000
 """How long one BEGIN waits for another process."""
 
+PAGE_BYTES: Final = 4_096
+"""Size of a page of a store."""
+
 CHECKPOINT_PAGES: Final = 2_000
 """The write-ahead log is copied into the database from this many pages on."""
 

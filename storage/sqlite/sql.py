@@ -119,15 +119,27 @@ MOVE_STORE: Final = (
     " next_event_id = ?, retried_turns = ?, retried_sends = ? WHERE id = 1"
 )
 
-FIND_INBOX: Final = "SELECT id, part, off, codec, body, status = 'purged' FROM inbox WHERE dedupe_key = ?"
-FIND_EVENT: Final = "SELECT id, part, off, codec, body FROM event WHERE dedupe_key = ?"
+FIND_INBOX: Final = (
+    "SELECT id, part, off, codec, body, status = 'purged' OR emptied_at IS NOT NULL FROM inbox"
+    " WHERE dedupe_key = ?"
+)
+FIND_EVENT: Final = (
+    "SELECT id, part, off, codec, body, emptied_at IS NOT NULL FROM event WHERE dedupe_key = ?"
+)
 FIND_OUTBOX: Final = (
-    "SELECT id, shard, seq, conversation_key, codec, body, purged_at IS NOT NULL FROM outbox"
+    "SELECT id, shard, seq, conversation_key, codec, body, coalesce(purged_at, emptied_at) IS NOT NULL FROM outbox"
     " WHERE channel = ? AND idempotency_key = ? AND part = ?"
 )
 HAS_INBOX: Final = "SELECT 1 FROM inbox WHERE id = ?"
-LAST_INBOX_OFFSET: Final = "SELECT max(off) FROM inbox WHERE topic = ? AND part = ?"
-LAST_EVENT: Final = "SELECT off, ts FROM event WHERE topic = ? AND part = ? ORDER BY off DESC LIMIT 1"
+# The rows at the end of a log may have been pruned.
+LAST_INBOX_OFFSET: Final = (
+    "SELECT max(off) FROM (SELECT max(off) AS off FROM inbox WHERE topic = ?1 AND part = ?2"
+    " UNION ALL SELECT off FROM log_end WHERE topic = ?1 AND part = ?2)"
+)
+LAST_EVENT: Final = (
+    "SELECT off, ts FROM (SELECT off, ts FROM event WHERE topic = ?1 AND part = ?2 ORDER BY off DESC LIMIT 1)"
+    " UNION ALL SELECT off, ts FROM log_end WHERE topic = ?1 AND part = ?2 ORDER BY off DESC LIMIT 1"
+)
 COUNT_OPEN_INBOX: Final = (
     "SELECT count(*) FROM inbox INDEXED BY inbox_open WHERE status IN ('queued', 'running', 'failed')"
 )

@@ -18,7 +18,7 @@ from .faults import store_error
 from .lock import OwnerLock
 from .opening import open_file
 from .reader import SqliteReader
-from .settings import LOCK_WAIT_S, Durability, Emits, Settings
+from .settings import LOCK_WAIT_S, PAGE_BYTES, Durability, Emits, Settings
 
 
 class StoreFiles:
@@ -40,6 +40,11 @@ class StoreFiles:
         self._checkpointer = Checkpointer(self._source)
         self._reader = SqliteReader(self._source.connect_reader(), shard_count, owned=True)
         return self._reader
+
+    @property
+    def log_bytes(self) -> int:
+        """See `Files`."""
+        return 0 if self._checkpointer is None else self._checkpointer.log_pages * PAGE_BYTES
 
     def close_reader(self) -> None:
         """See `Files`."""

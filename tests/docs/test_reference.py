@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import apsw
 import attrs
@@ -18,6 +19,8 @@ from shardline.actors.errors import REGISTRY
 from shardline.runtime.channel import ChannelCaps
 from shardline.runtime.command.summary import Summary
 from shardline.runtime.defaults import DEFAULTS, DELIVERY_CONCURRENCY, SEND_TIMEOUT_S
+from shardline.runtime.health import Word
+from shardline.runtime.metrics import METRICS
 from shardline.storage.sqlite.migrate import load_migrations
 from shardline.testing import FakeChannel
 from tests.kits.pages import ROOT, code_blocks, prose, tables, with_pages
@@ -61,6 +64,18 @@ def test_what_an_adapter_leaves_out_is_the_default_of_the_table() -> None:
     caps = ChannelCaps()
 
     assert (caps.send_timeout_s, caps.concurrency) == (SEND_TIMEOUT_S, DELIVERY_CONCURRENCY)
+
+
+def test_every_metric_is_in_the_table_as_in_the_code() -> None:
+    [table, *_] = tables(REFERENCE / "metrics.md")
+
+    assert table[1:] == [[f"`{one.name}`", one.kind, ", ".join(one.labels), one.meaning] for one in METRICS]
+
+
+def test_every_word_of_the_health_is_on_its_page() -> None:
+    [table] = (one for one in tables(ROOT / "docs/how-to/watch-a-bot.md") if one[0][0] == "reason")
+
+    assert [row[0] for row in table[1:]] == [f"`{word}`" for word in get_args(Word)]
 
 
 @attrs.frozen

@@ -16,6 +16,14 @@ from shardline.runtime.settings import SETTINGS, Value, load_settings
 from tests.kits.operated import operate
 from tests.kits.pages import ROOT, tables, with_pages
 
+LATER = {
+    "metrics_port": (0, "default"),
+    "metrics_access": ("token", "default"),
+    "retention_s": (2_592_000.0, "default"),
+    "dedupe_horizon_s": (2_592_000.0, "default"),
+    "history_s": (2_592_000.0, "default"),
+}
+
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
@@ -37,6 +45,7 @@ def test_each_layer_goes_before_the_next(config: Path) -> None:
         "max_lane_backlog": (10_000, "default"),
         "max_backlog": (1_000_000, "default"),
         "grace_s": (1.5, "argument"),
+        **LATER,
     }
 
 
@@ -133,6 +142,7 @@ def test_the_command_shows_what_holds_and_where_it_comes_from(config: Path) -> N
         "max_lane_backlog": (10_000, "default"),
         "max_backlog": (1_000_000, "default"),
         "grace_s": (2.5, "SHARDLINE_GRACE_S"),
+        **LATER,
     }
     assert "SHARDLINE_GRACE_S" in operate("settings", env={"SHARDLINE_GRACE_S": "2.5"}).stdout
 

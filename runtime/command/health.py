@@ -1,0 +1,83 @@
+"""How the owner of a store is, in its own words: `shardline status --health`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import click
+
+from ...actors.plain import Plain
+from .live import Live
+from .output import age, echo_lines, when
+from .safe_text import safe_text
+
+_COLOURS: Final = {"ok": "green", "degraded": "yellow", "failing": "red", "stale": "red"}
+
+
+def state_of(live: Live | None) -> str:
+    """`ok`, `degraded`, `failing`; `stale`, where nobody says anything, or said it too long ago."""
+    if live is None or live.is_stale:
+        return "stale"
+    said = live.said.get("health")
+    state = said.get("state") if isinstance(said, Mapping) else None
+    return state if isinstance(state, str) and state in _COLOURS else "stale"
+
+
+def is_well(live: Live | None) -> bool:
+    """Whether a watchdog may be content: the owner works, be it degraded."""
+    return state_of(live) in {"ok", "degraded"}
+
+
+def health_record(live: Live | None) -> dict[str, object]:
+    """The same as programs get it."""
+    return {
+        "state": state_of(live),
+        "age_s": None if live is None else live.age_s,
+        "reasons": [
+            {
+                "word": _text(reason, "word"),
+                "about": _text(reason, "about"),
+                "state": _text(reason, "state"),
+                "text": _text(reason, "text"),
+                "action": _text(reason, "action"),
+                "since": when(_since(reason)),
+            }
+            for reason in _reasons(live)
+        ],
+    }
+
+
+def show_health(live: Live | None, now: int) -> None:
+    """The same for people."""
+    state = state_of(live)
+    click.echo(f"health  {click.style(state, fg=_COLOURS[state])}")
+    if state == "stale":
+        ago = "ever" if live is None or live.age_s is None else f"for {live.age_s:,.0f} s"
+        echo_lines(f"  the owner of the store has not said anything {ago}: `shardline status` says who it is")
+    for reason in _reasons(live):
+        about = f" {_text(reason, 'about')}" if _text(reason, "about") else ""
+        since = _since(reason)
+        ago = "" if since is None else f", since {age(since, now)}"
+        echo_lines(f"  {safe_text(_text(reason, 'word') + about)}: {safe_text(_text(reason, 'text'))}{ago}")
+        echo_lines(f"    {safe_text(_text(reason, 'action'))}")
+
+
+def _reasons(live: Live | None) -> Iterator[Mapping[str, Plain]]:
+    said = None if live is None else live.said.get("health")
+    reasons = said.get("reasons") if isinstance(said, Mapping) else None
+    if isinstance(reasons, list | tuple):
+        yield from (reason for reason in reasons if isinstance(reason, Mapping))
+
+
+def _text(reason: Mapping[str, Plain], name: str) -> str:
+    value = reason.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _since(reason: Mapping[str, Plain]) -> int | None:
+    value = reason.get("since_us")
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+__all__ = ["health_record", "is_well", "show_health", "state_of"]

@@ -1,0 +1,213 @@
+"""How a runtime is, in plain words: what is wrong, since when, and what to do about it.
+
+The rules are pure; `HealthWatch` asks the parts of the runtime, and remembers since when each thing has been so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum, unique
+from typing import TYPE_CHECKING, Final, Literal
+
+import attrs
+
+from ..actors.child import ChildState, ChildStatistics
+from .breaker import CircuitState
+from .defaults import LOG_BYTES, TURN_OVERDUE_S
+
+if TYPE_CHECKING:
+    from ..actors.errors import BusError
+    from .channel_status import ChannelStatus
+    from .edge_report import EdgeReport
+    from .intake import IntakeStatus
+    from .turn_breaker import BreakerStatus
+
+Word = Literal[
+    "store_failing",
+    "log_grown",
+    "intake_paused",
+    "turns_overdue",
+    "breaker_open",
+    "channel_stopped",
+    "channel_paused",
+    "channel_reports",
+    "edge_down",
+    "sends_uncertain",
+    "letters_dead",
+]
+
+
+@unique
+class HealthState(StrEnum):
+    """How bad it is."""
+
+    OK = "ok"
+    DEGRADED = "degraded"
+    FAILING = "failing"
+
+
+@attrs.frozen(kw_only=True)
+class Reason:
+    """One thing that is not as it should be.
+
+    Attributes:
+        word: What it is, for programs.
+        about: The channel or handler it is about; empty for the whole runtime.
+        state: How bad it is; `ok` is said, and changes nothing.
+        text: What it is, for people.
+        action: What to do.
+        since_us: When it was first seen so, microseconds since 1970 UTC.
+    """
+
+    word: Word
+    about: str = ""
+    state: HealthState
+    text: str
+    action: str
+    since_us: int = 0
+
+
+@attrs.frozen
+class Health:
+    """How a runtime is; `state` is that of the worst reason."""
+
+    state: HealthState
+    reasons: tuple[Reason, ...]
+
+
+@attrs.frozen(kw_only=True)
+class Facts:
+    """What health is judged by.
+
+    Attributes:
+        trouble: What keeps the store from writing.
+        log_bytes: Length of the store's write-ahead log.
+        edges: Adapters by name, as their supervisor sees them, and what they say of themselves.
+        dead: Messages and sends that died in this run.
+    """
+
+    trouble: BusError | None
+    log_bytes: int
+    intake: IntakeStatus
+    overdue_turns: int
+    breakers: tuple[BreakerStatus, ...]
+    channels: Mapping[str, ChannelStatus]
+    edges: tuple[ChildStatistics, ...]
+    reports: Mapping[str, EdgeReport]
+    uncertain: int
+    dead: int
+
+
+_MIB: Final = 1024 * 1024
+_WORST: Final = (HealthState.OK, HealthState.DEGRADED, HealthState.FAILING)
+
+
+def judge(facts: Facts) -> Iterator[Reason]:
+    """What is wrong, the whole runtime's first."""
+    if facts.trouble is not None:
+        yield Reason(
+            word="store_failing",
+            state=HealthState.FAILING,
+            text=f"the store takes nothing: {facts.trouble.code}",
+            action=facts.trouble.code.action,
+        )
+    if facts.log_bytes > LOG_BYTES:
+        yield Reason(
+            word="log_grown",
+            state=HealthState.DEGRADED,
+            text=f"the store's log has {facts.log_bytes // _MIB:,} MiB: a reader keeps it from being begun anew",
+            action="End the reader: a shell, an export or a backup that has the store open for long.",
+        )
+    if facts.intake.is_paused:
+        yield Reason(
+            word="intake_paused",
+            state=HealthState.DEGRADED,
+            text=f"{facts.intake.backlog:,} messages wait: the channels read nothing",
+            action="`shardline inbox list status=queued` shows what waits; it goes on once a tenth is worked off.",
+        )
+    if facts.overdue_turns:
+        yield Reason(
+            word="turns_overdue",
+            state=HealthState.DEGRADED,
+            text=f"{facts.overdue_turns:,} turns run longer than {TURN_OVERDUE_S:.0f} s or their limit",
+            action="`shardline status` names them; look at what their handlers wait for, and set `timeout_s`.",
+        )
+    yield from _breakers(facts.breakers)
+    for name, channel in facts.channels.items():
+        yield from _channel(name, channel)
+    for edge in facts.edges:
+        yield from _edge(edge)
+    for name, report in facts.reports.items():
+        yield Reason(
+            word="channel_reports",
+            about=name,
+            state=HealthState(report.state),
+            text=report.text,
+            action=report.action or "Look at the channel's own settings and log lines.",
+        )
+    if facts.uncertain:
+        yield Reason(
+            word="sends_uncertain",
+            state=HealthState.DEGRADED,
+            text=f"{facts.uncertain:,} sends wait for a decision: nobody knows whether they arrived",
+            action="`shardline outbox list state=uncertain`, then `shardline outbox resolve`.",
+        )
+    if facts.dead:
+        yield Reason(
+            word="letters_dead",
+            state=HealthState.OK,
+            text=f"{facts.dead:,} messages and sends died since the start",
+            action="`shardline dlq list`, then `shardline dlq requeue` or `dlq purge`.",
+        )
+
+
+def health_of(reasons: Iterable[Reason]) -> Health:
+    """The state of the worst reason, and all of them, the worst first."""
+    found = sorted(reasons, key=lambda reason: -_WORST.index(reason.state))
+    return Health(found[0].state if found else HealthState.OK, tuple(found))
+
+
+def _breakers(breakers: Iterable[BreakerStatus]) -> Iterator[Reason]:
+    for breaker in breakers:
+        if breaker.state is not CircuitState.CLOSED:
+            yield Reason(
+                word="breaker_open",
+                about=breaker.topic if breaker.channel is None else f"{breaker.topic}/{breaker.channel}",
+                state=HealthState.DEGRADED,
+                text=f"its turns fail one after another and pause; {breaker.waiting:,} conversations wait",
+                action="Mend what the handler calls; a message is tried by itself now and then.",
+            )
+
+
+def _channel(name: str, channel: ChannelStatus) -> Iterator[Reason]:
+    if channel.is_stopped:
+        yield Reason(
+            word="channel_stopped",
+            about=name,
+            state=HealthState.FAILING,
+            text=f"the channel refuses the bot ({channel.code}): it reads and sends nothing",
+            action="Set valid credentials, and start the bot again.",
+        )
+    elif channel.paused_s > 0:
+        yield Reason(
+            word="channel_paused",
+            about=name,
+            state=HealthState.DEGRADED,
+            text=f"the platform asks for a pause of all sends, {channel.paused_s:,.0f} s more",
+            action="Nothing; if it comes again and again, send less.",
+        )
+
+
+def _edge(edge: ChildStatistics) -> Iterator[Reason]:
+    if edge.crashes and edge.state in {ChildState.WAITING, ChildState.STARTING}:
+        why = edge.last_error_code or edge.last_error_type or "an error"
+        yield Reason(
+            word="edge_down",
+            about=edge.name.removeprefix("edge-"),
+            state=HealthState.DEGRADED,
+            text=f"the channel reads nothing: it failed with {why} and starts again",
+            action="The log line `actor.crashed` has the place; it goes on by itself where the cause passes.",
+        )
+
+
+__all__ = ["Facts", "Health", "HealthState", "Reason", "Word", "health_of", "judge"]

@@ -1,0 +1,95 @@
+"""Asks the parts of a runtime how they are, and remembers since when each thing has been so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import attrs
+import trio
+
+from .channel_status import channel_status
+from .health import Facts, Health, health_of, judge
+from .running import running_turns
+
+if TYPE_CHECKING:
+    from ..actors.child import ChildStatistics
+    from ..actors.errors import BusError
+    from .edge import EdgeActor
+    from .services import Services
+
+
+@runtime_checkable
+class TellsTrouble(Protocol):
+    """A store that says how its writer is."""
+
+    @property
+    def trouble(self) -> BusError | None:
+        """What keeps it from writing now."""
+        ...
+
+    @property
+    def log_bytes(self) -> int:
+        """Length of its log."""
+        ...
+
+
+class HealthWatch:
+    """Looks when it is asked; nothing runs for it, and nothing is noted per message.
+
+    Args:
+        services: The runtime's parts.
+        edges: The adapters' reading sides.
+        statistics: The same as their supervisor sees them.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        edges: Sequence[EdgeActor],
+        statistics: Callable[[], Sequence[ChildStatistics]],
+    ) -> None:
+        self._services = services
+        self._edges = edges
+        self._statistics = statistics
+        self._since: dict[tuple[str, str], int] = {}
+
+    def look(self) -> Health:
+        """How the runtime is now."""
+        now_us = self._services.clock.wall_us()
+        found = list(judge(self._facts()))
+        self._since = {
+            (reason.word, reason.about): self._since.get((reason.word, reason.about), now_us)
+            for reason in found
+        }
+        return health_of(
+            attrs.evolve(reason, since_us=self._since[reason.word, reason.about]) for reason in found
+        )
+
+    @property
+    def log_bytes(self) -> int:
+        """Length of the store's write-ahead log; 0 where it has none."""
+        store = self._services.store
+        return store.log_bytes if isinstance(store, TellsTrouble) else 0
+
+    def _facts(self) -> Facts:
+        services, now_s = self._services, trio.current_time()
+        store = services.store
+        reports = {edge.adapter.name: edge.reports.at(now_s) for edge in self._edges}
+        return Facts(
+            trouble=store.trouble if isinstance(store, TellsTrouble) else None,
+            log_bytes=self.log_bytes,
+            intake=services.intake.status(),
+            overdue_turns=running_turns(services).overdue,
+            breakers=tuple(
+                breaker.status for topic in services.topics.values() for breaker in topic.breakers.values()
+            ),
+            channels={name: channel_status(delivery) for name, delivery in services.deliveries.items()},
+            edges=tuple(self._statistics()),
+            reports={name: report for name, report in reports.items() if report is not None},
+            uncertain=store.reader.count_undecided(),
+            dead=services.counters.get("dead", 0),
+        )
+
+
+__all__ = ["HealthWatch", "TellsTrouble"]
