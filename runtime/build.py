@@ -177,6 +177,7 @@ def build_tree(
         strategy=Strategy.REST_FOR_ONE,
         log=log,
         crashed=crashed,
+        ending=services.begin_end,
     )
     return Tree(root=root, inbox=inbox, relay=relay, edges=edges)
 

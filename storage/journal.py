@@ -158,6 +158,10 @@ class Journal:
             refused = Delivery([(settle, Refused(BusError(Code.BUS_CLOSED, "the store is closing")))], None)
             trio.lowlevel.current_trio_token().run_sync_soon(self._deliver_late, refused)
 
+    def wind_down(self) -> None:
+        """See `Store`."""
+        self._drive.wind_down()
+
     async def publish(self, part: Publish) -> Stored | Duplicate:
         """See `Store`."""
         return cast("Stored | Duplicate", await self._wait(part))
@@ -220,6 +224,8 @@ class Journal:
         await trio.lowlevel.wait_task_rescheduled(_never)
         outcome = told[0]
         if isinstance(outcome, Refused):
+            # Nobody waits for this any more, and a runtime that stops has nothing to learn from it.
+            await trio.lowlevel.checkpoint_if_cancelled()
             error = outcome.error
             # One refusal may answer many: each caller gets an exception of its own.
             raise BusError(error.code, error.message, **error.context) from error

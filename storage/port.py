@@ -280,6 +280,14 @@ class Store(Protocol):
         """The same for a lease."""
         ...
 
+    def wind_down(self) -> None:
+        """The runtime begins to end: whoever waits for this store must not wait for ever.
+
+        What the disk does not take within ten seconds from now is refused, and with it all that comes after it: with
+        STORE_FULL or STORE_BUSY, or with STORE_IO where nobody knows. A store that can write goes on as before.
+        """
+        ...
+
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Write until cancelled; then finish what was submitted, mark the instance clean, close, unlock.
 

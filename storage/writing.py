@@ -81,7 +81,7 @@ class BatchWriter:
         held: What is kept, oldest first.
         wait_s: When to try again; 0 while nothing is kept.
         error: Why it is kept.
-        gave_up: Something kept was refused in the end.
+        gave_up: Something kept was refused in the end: nothing that comes after it is written.
     """
 
     _backend: Applies
@@ -90,6 +90,7 @@ class BatchWriter:
     wait_s: float = attrs.field(default=0.0, init=False)
     error: BusError | None = attrs.field(default=None, init=False)
     gave_up: bool = attrs.field(default=False, init=False)
+    _is_open: bool = attrs.field(default=False, init=False)
 
     def write(self, entries: list[Entry]) -> Delivery:
         """Store what is kept and `entries` behind it.
@@ -101,27 +102,35 @@ class BatchWriter:
         """
         batch = self.held + entries if self.held else entries
         self.held = batch
+        if self.gave_up:
+            return self.refuse()
         try:
             outcomes = self._backend.apply([part for part, _ in batch])
         except NotStoredError as refusal:
             self._back_off(refusal.error)
+            self._is_open = False
             refused = Refused(refusal.error)
             self.held = [entry for entry in batch if not isinstance(entry[0], Publish)]
             if not self.held:
                 self.wait_s = 0.0
             return Delivery([(settle, refused) for part, settle in batch if isinstance(part, Publish)], None)
         except OpenError as unknown:
+            self._is_open = True
             self._back_off(unknown.error)
             return Delivery([], None)
         self.held = []
         self.wait_s = 0.0
+        self._is_open = False
         kinds = labels_of(part for part, _ in batch) if self._labelled else None
         settled = [(entry[1], outcome) for entry, outcome in zip(batch, outcomes, strict=True)]
         return Delivery(settled, kinds, self._backend.open_messages)
 
     def refuse(self, error: BusError | None = None) -> Delivery:
-        """Give up what is kept, with `error` or with what kept it."""
-        refused = Refused(error or self.error or BusError(Code.STORE_IO, "the store ended"))
+        """Give up what is kept, with `error` or with what kept it; STORE_IO where it may be stored all the same."""
+        reason = error or self.error or BusError(Code.STORE_IO, "the store ended")
+        if error is None and self._is_open:
+            reason = BusError(Code.STORE_IO, f"the store ended; nobody knows whether this is stored: {reason}")
+        refused = Refused(reason)
         held, self.held = self.held, []
         self.gave_up = self.gave_up or bool(held)
         self.wait_s = 0.0
