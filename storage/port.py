@@ -1,7 +1,8 @@
 """What a store is: two writes and some reads.
 
 `submit` hands a frozen part over and returns at once; its `settle` is called exactly once on the trio thread, after
-the COMMIT that holds the part (or after the refusal). Parts of one store settle in the order they were submitted.
+the COMMIT that holds the part (or after the refusal). Parts of one store settle in the order they were submitted; where
+the disk is full, a part that still fits may pass those of other shards, never one of its own.
 Whoever needs to wait uses `publish` and `commit`, which are thin waits on top.
 """
 

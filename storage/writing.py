@@ -75,7 +75,8 @@ class BatchWriter:
     """Keeps what is submitted until it is stored or refused.
 
     While the store is full or busy, publishes are refused: nothing has happened yet for them. Everything else records
-    what has happened already; it is kept, in order, and tried again after `wait_s`.
+    what has happened already; it is kept, in order, and tried again after `wait_s`. Of a full store's parts those that
+    still fit are stored, so that work which needs no room goes on; the parts of one shard keep their order.
 
     Attributes:
         held: What is kept, oldest first.
@@ -107,13 +108,8 @@ class BatchWriter:
         try:
             outcomes = self._backend.apply([part for part, _ in batch])
         except NotStoredError as refusal:
-            self._back_off(refusal.error)
             self._is_open = False
-            refused = Refused(refusal.error)
-            self.held = [entry for entry in batch if not isinstance(entry[0], Publish)]
-            if not self.held:
-                self.wait_s = 0.0
-            return Delivery([(settle, refused) for part, settle in batch if isinstance(part, Publish)], None)
+            return self._keep(batch, refusal.error)
         except OpenError as unknown:
             self._is_open = True
             self._back_off(unknown.error)
@@ -135,6 +131,57 @@ class BatchWriter:
         self.gave_up = self.gave_up or bool(held)
         self.wait_s = 0.0
         return Delivery([(settle, refused) for _, settle in held], None)
+
+    def _keep(self, batch: list[Entry], error: BusError) -> Delivery:
+        """Refuse the publishes of a batch, keep the rest; where there is no room, store of it what fits."""
+        told: list[Outcome | None] = [
+            Refused(error) if isinstance(part, Publish) else None for part, _ in batch
+        ]
+        stored: list[Part] = []
+        self._back_off(error)
+        if error.code is Code.STORE_FULL and len(batch) > 1:
+            stored = self._store_apart(batch, told)
+        if not self._is_open:
+            self.held = [entry for entry, outcome in zip(batch, told, strict=True) if outcome is None]
+        if not self.held:
+            self.wait_s = 0.0
+        settled = [
+            (entry[1], outcome) for entry, outcome in zip(batch, told, strict=True) if outcome is not None
+        ]
+        if not stored:
+            return Delivery(settled, None)
+        return Delivery(settled, labels_of(stored) if self._labelled else None, self._backend.open_messages)
+
+    def _store_apart(self, batch: list[Entry], told: list[Outcome | None]) -> list[Part]:
+        """Store part by part what needs no more room than there is; nothing passes a part of its own shard.
+
+        Args:
+            batch: What does not fit as a whole.
+            told: By entry; filled in.
+        Returns:
+            The parts that are stored.
+        Raises:
+            BusError: the store cannot go on; nobody is told of this batch but that.
+        """
+        stored: list[Part] = []
+        stuck: set[int] = set()
+        for number, (part, _) in enumerate(batch):
+            if isinstance(part, Publish) or part.shard in stuck:
+                continue
+            try:
+                (told[number],) = self._backend.apply([part])
+            except NotStoredError:
+                stuck.add(part.shard)
+            except OpenError as unknown:
+                self._is_open = True
+                self.error = unknown.error
+                rest = [one for one, outcome in zip(batch, told, strict=True) if outcome is None]
+                # Whether it is stored is decided first of all.
+                self.held = [batch[number], *(one for one in rest if one is not batch[number])]
+                break
+            else:
+                stored.append(part)
+        return stored
 
     def _back_off(self, error: BusError) -> None:
         self.error = error
