@@ -53,6 +53,7 @@ CONTROL_POLL_S: Final = 0.2
 CONTROL_CRASHES: Final = 2
 PULSE_S: Final = 5.0
 STALE_S: Final = 15.0
+LOG_WARN_BYTES: Final = 32 * _KIB * _KIB
 TIMER_CHECK_S: Final = 30.0
 TIMER_BATCH: Final = 128
 
@@ -156,6 +157,9 @@ DEFAULTS: Final[tuple[Default, ...]] = (
     ),
     Default("pulse_s", PULSE_S, "seconds", "between two notes of how the runtime stands, for `status`"),
     Default("stale_s", STALE_S, "seconds", "old, and `status` calls such a note stale"),
+    Default(
+        "log_warn_bytes", LOG_WARN_BYTES, "bytes", "of the store's log that a reader keeps, and health warns"
+    ),
     Default(
         "timer_check_s",
         TIMER_CHECK_S,

@@ -46,6 +46,7 @@ def run(
     max_lane_backlog: int | None = None,
     max_backlog: int | None = None,
     unhandled: Literal["refuse", "park"] = "refuse",
+    unsafe_filesystem: Literal["refuse", "allow"] | None = None,
     grace_s: float | None = None,
     config: str | Path | None = None,
 ) -> None:
@@ -65,6 +66,7 @@ def run(
     given = {
         "durability": durability, "shard_count": shard_count, "max_inflight": max_inflight,
         "max_lane_backlog": max_lane_backlog, "max_backlog": max_backlog, "grace_s": grace_s,
+        "unsafe_filesystem": unsafe_filesystem,
     }  # fmt: skip
     try:
         settings = load_settings(given, os.environ, config=None if config is None else Path(config))
@@ -83,6 +85,7 @@ def run(
             max_lane_backlog=cast("int", settings["max_lane_backlog"].value),
             max_backlog=cast("int", settings["max_backlog"].value),
             unhandled=unhandled,
+            unsafe_filesystem=cast('Literal["refuse", "allow"]', settings["unsafe_filesystem"].value),
             grace_s=float(settings["grace_s"].value),
             signals=signals,
         ) as runtime:

@@ -65,6 +65,7 @@ SETTINGS: Final = (
     Setting("max_lane_backlog", MAX_LANE_BACKLOG, 1, 1_000_000_000),
     Setting("max_backlog", MAX_BACKLOG, 1, 1_000_000_000),
     Setting("grace_s", GRACE_S, 0, 86_400),
+    Setting("unsafe_filesystem", "refuse", choices=("refuse", "allow")),
 )
 """All of them."""
 

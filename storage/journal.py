@@ -20,6 +20,7 @@ from ..actors.clock import Clock
 from ..actors.errors import BusError, Code, error_code_of
 from ..actors.failpoints import NO_FAILPOINTS, FailPointError, FailPoints
 from .commands import Commit, Committed, Duplicate, Leased, Outcome, Part, Publish, Refused, Stored, TakeLease
+from .condition import LogState, StoreCondition
 from .drive import Drive, InlineDrive, ThreadDrive
 from .port import Caps, Reader, Settle, StoreInfo
 from .writing import Applies, BatchWriter, Delivery
@@ -34,6 +35,10 @@ _log: Final[structlog.typing.FilteringBoundLogger] = structlog.get_logger()
 
 class Files(Protocol):
     """What a journal closes when it ends."""
+
+    def log(self) -> LogState:
+        """How the write-ahead log is; at once, without the disk."""
+        ...
 
     def close_reader(self) -> None:
         """End the reads; on the trio thread."""
@@ -128,6 +133,15 @@ class Journal:
     def open_messages(self) -> int:
         """See `Store`."""
         return self._open_messages
+
+    @property
+    def condition(self) -> StoreCondition:
+        """See `Store`."""
+        writer = self._writer
+        # The writer may work on another thread; each of these is read whole.
+        waiting, error = len(writer.held), writer.error
+        code = error.code if waiting and error is not None else None
+        return StoreCondition(code=code, waiting=waiting if code else 0, log=self._files.log())
 
     def next_inbox_id(self) -> int:
         """See `Store`."""

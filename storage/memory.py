@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..actors.clock import Clock, SystemClock
 from ..actors.failpoints import NO_FAILPOINTS, FailPoints
+from .condition import LogState
 from .journal import Journal, NextIds
 from .port import Caps
 from .sqlite.backend import Backend
@@ -31,6 +32,10 @@ class MemoryFiles:
     def __init__(self, reader: SqliteReader, backend: Backend) -> None:
         self._reader = reader
         self._backend = backend
+
+    def log(self) -> LogState:
+        """See `Files`."""
+        return LogState()
 
     def close_reader(self) -> None:
         """See `Files`."""

@@ -15,6 +15,7 @@ import attrs
 import trio
 
 from .commands import Commit, Committed, Duplicate, EmitNumber, Leased, Outcome, Part, Publish, Stored
+from .condition import StoreCondition
 from .records import (
     InboxRecord,
     InboxStatus,
@@ -252,6 +253,11 @@ class Store(Protocol):
     @property
     def open_messages(self) -> int:
         """How many inbox rows are open (queued, running, failed), all that was settled counted in."""
+        ...
+
+    @property
+    def condition(self) -> StoreCondition:
+        """How the store is doing; asked for every few seconds, answered without the disk."""
         ...
 
     def next_inbox_id(self) -> int:

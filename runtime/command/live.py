@@ -69,11 +69,18 @@ def show_turns(live: Live) -> None:
     )
 
 
-def check_live(live: Live | None) -> Iterator[Finding]:
-    """Whether a running owner takes messages in, and whether its handlers end; nothing where nobody runs."""
-    if live is None or live.is_stale:
+def check_live(live: Live | None, *, is_owned: bool) -> Iterator[Finding]:
+    """Whether a running owner can write, takes messages in, and whether its handlers end; nothing where nobody runs."""
+    if live is None:
+        return
+    if live.is_stale:
+        if is_owned:
+            text = "the owner has said nothing" + ("" if live.age_s is None else f" for {live.age_s:,.0f} s")
+            action = "It cannot write, or hangs: look at the room, at who holds the file, and at the owner's log."
+            yield Finding("store", Outcome.WARN, text, action)
         return
     said = live.said
+    yield from _check_store(said)
     if said.get("intake") == "paused":
         text = f"paused: {_count(said, 'backlog')} messages wait, and the channels read again at nine tenths"
         action = "`shardline inbox list status=queued` shows what waits; it goes on by itself once it is worked off."
@@ -92,6 +99,18 @@ def check_live(live: Live | None) -> Iterator[Finding]:
         yield Finding("turns", Outcome.WARN, text, action)
     else:
         yield Finding("turns", Outcome.OK, f"{_count(said, 'running_turns')} run, none is overdue")
+
+
+def _check_store(said: Mapping[str, Plain]) -> Iterator[Finding]:
+    store = said.get("store")
+    if not isinstance(store, Mapping):
+        return
+    problems = store.get("problems")
+    found = [one for one in problems if isinstance(one, str)] if isinstance(problems, list | tuple) else []
+    for problem in found:
+        yield Finding("store", Outcome.WARN, problem, "See the page on a store that is full, locked or broken.")
+    if not found:
+        yield Finding("store", Outcome.OK, "the owner reads and writes it")
 
 
 def _turns(live: Live) -> Iterator[Mapping[str, Plain]]:

@@ -21,6 +21,7 @@ from ..breaker import CircuitState
 from ..channel_status import ChannelStatus, channel_status
 from ..defaults import PULSE_S
 from ..running import RunningTurn, running_turns
+from ..store_health import StoreHealth, store_health
 
 if TYPE_CHECKING:
     from ..services import Services
@@ -78,6 +79,7 @@ class PulseActor:
             "instance": services.store.info.instance,
             "pid": os.getpid(),
             "host": socket.gethostname(),
+            "store": _told_store(store_health(services.store.condition, intake)),
             "intake": "paused" if intake.is_paused else "open",
             "backlog": intake.backlog,
             "max_backlog": intake.max_backlog,
@@ -114,6 +116,15 @@ class PulseActor:
             if count != self._seen.get(name, (0, 0))[0]:
                 self._seen[name] = (count, now_us)
         return {f"last_{name}_at_us": at_us for name, (_, at_us) in self._seen.items()}
+
+
+def _told_store(health: StoreHealth) -> dict[str, Plain]:
+    return {
+        "ok": health.is_ok,
+        "problems": list(health.problems),
+        "waiting": health.waiting,
+        "log_bytes": health.log_bytes,
+    }
 
 
 def _told_turn(turn: RunningTurn) -> Plain:

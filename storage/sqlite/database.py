@@ -11,9 +11,7 @@ import structlog
 
 from ...actors.errors import BusError, Code
 from .faults import store_error
-from .settings import BUSY_TIMEOUT_MS, MAX_LOG_PAGES, Settings
-
-_PAGE_BYTES: Final = 4096
+from .settings import BUSY_TIMEOUT_MS, MAX_LOG_PAGES, PAGE_BYTES, Settings
 
 _log: Final[structlog.typing.FilteringBoundLogger] = structlog.get_logger()
 
@@ -51,7 +49,7 @@ class FileSource:
         connection = apsw.Connection(str(self.path), flags=flags, vfs=settings.vfs)
         try:
             harden(connection)
-            connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
+            connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
             mode = connection.execute("PRAGMA journal_mode = WAL").fetchall()
             if mode != [("wal",)]:
                 raise BusError(Code.UNSAFE_FILESYSTEM, f"{self.path} cannot have a write-ahead log")
@@ -60,7 +58,7 @@ class FileSource:
             connection.execute("PRAGMA secure_delete = ON").fetchall()
             connection.execute(f"PRAGMA cache_size = {-max(1, settings.cache_bytes // 1024)}")
             connection.execute("PRAGMA wal_autocheckpoint = 0").fetchall()
-            connection.execute(f"PRAGMA journal_size_limit = {MAX_LOG_PAGES * _PAGE_BYTES}").fetchall()
+            connection.execute(f"PRAGMA journal_size_limit = {MAX_LOG_PAGES * PAGE_BYTES}").fetchall()
             connection.set_wal_hook(self._note_log)
         except BaseException:
             close_connection(connection)
