@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import trio
 
-from ..actors.errors import BusError, Code
+from ..actors.errors import BusError, Code, error_code_of
 from .defaults import ADAPTER_START_S
 from .store_pause import STORE_TAKES_NOTHING
 
@@ -83,6 +83,11 @@ def is_of_the_store(error: Exception) -> bool:
     return isinstance(error, BusError) and error.code in STORE_TAKES_NOTHING
 
 
+def is_damage(error: Exception) -> bool:
+    """Whether the store's file is damaged: no restart mends that, and each would only say it again."""
+    return error_code_of(error) is Code.STORE_CORRUPT
+
+
 def is_of_the_runtime(error: Exception | None) -> bool:
     """Whether the adapter only passed on what the runtime refused."""
     return isinstance(error, BusError) and error.code in _OURS
@@ -148,6 +153,7 @@ __all__ = [
     "Start",
     "StartTimeoutError",
     "failure_of",
+    "is_damage",
     "is_hopeless",
     "is_late",
     "is_mistake",

@@ -14,7 +14,7 @@ from typing import Literal, cast
 import structlog
 import trio
 
-from ..actors.errors import BusError
+from ..actors.errors import BusError, Code
 from .adapter_start import is_mistake
 from .app import Runtime
 from .channel import Adapter
@@ -107,7 +107,10 @@ def run(
         # What an operator can do something about; anything else is a bug and keeps its traceback.
         if isinstance(error, BusError) and is_mistake(error):
             traceback.print_exception(error.__cause__)
-        sys.stderr.write(f"shardline: {error if isinstance(error, BusError) else repr(error)}\n")
+        told = str(error) if isinstance(error, BusError) else repr(error)
+        if isinstance(error, BusError) and error.code is Code.STORE_CORRUPT:
+            told += f". {error.code.meaning} {error.code.action}"
+        sys.stderr.write(f"shardline: {told}\n")
         code = ExitCode.FAILURE
     if code is not ExitCode.CLEAN:
         sys.exit(code)
