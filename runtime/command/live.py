@@ -47,6 +47,12 @@ def read_live(found: Overview, now: int) -> Live | None:
     return Live(age_s=None if us is None else us / 1_000_000, is_stale=is_stale, said=said)
 
 
+def show_store(live: Live) -> None:
+    """What is wrong with the store, for people; nothing if it is well."""
+    for problem in _problems(live.said):
+        echo_lines(f"\nstore: {problem}")
+
+
 def show_turns(live: Live) -> None:
     """The turns that run, the oldest first, for people."""
     turns = list(_turns(live))
@@ -102,15 +108,17 @@ def check_live(live: Live | None, *, is_owned: bool) -> Iterator[Finding]:
 
 
 def _check_store(said: Mapping[str, Plain]) -> Iterator[Finding]:
-    store = said.get("store")
-    if not isinstance(store, Mapping):
-        return
-    problems = store.get("problems")
-    found = [one for one in problems if isinstance(one, str)] if isinstance(problems, list | tuple) else []
+    found = _problems(said)
     for problem in found:
-        yield Finding("store", Outcome.WARN, problem, "See the page on a store that is full, locked or broken.")
-    if not found:
-        yield Finding("store", Outcome.OK, "the owner reads and writes it")
+        yield Finding("store", Outcome.WARN, problem, "docs/how-to/when-the-store-fails.md has the steps.")
+    if not found and "store" in said:
+        yield Finding("store", Outcome.OK, "the owner writes it")
+
+
+def _problems(said: Mapping[str, Plain]) -> list[str]:
+    store = said.get("store")
+    problems = store.get("problems") if isinstance(store, Mapping) else None
+    return [one for one in problems if isinstance(one, str)] if isinstance(problems, list | tuple) else []
 
 
 def _turns(live: Live) -> Iterator[Mapping[str, Plain]]:
@@ -133,4 +141,4 @@ def _count(said: Mapping[str, Plain], name: str) -> str:
     return f"{count:,}" if isinstance(count, int) else "an unknown number of"
 
 
-__all__ = ["MAX_LIVE_BYTES", "STALE_AFTER_US", "Live", "check_live", "read_live", "show_turns"]
+__all__ = ["MAX_LIVE_BYTES", "STALE_AFTER_US", "Live", "check_live", "read_live", "show_store", "show_turns"]

@@ -2,6 +2,7 @@ from shardline import Status
 from shardline.adapters.transcript import Tally
 from shardline.runtime.command.summary import Summary, summarize
 from shardline.runtime.intake import IntakeStatus
+from shardline.runtime.store_health import StoreHealth
 from shardline.storage.records import InboxStatus, OutboxState
 
 
