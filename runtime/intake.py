@@ -1,7 +1,7 @@
 """The bounds on what may wait on disk: of one conversation, and of all.
 
 A conversation that is full refuses, one message at a time; too many open messages, or a disk without room, stop every
-edge until there is room again. What a handler decided, a timer fired or a person sent through again is bound by neither.
+edge until there is room again. What a handler decided, a timer fired or a person sent through again is bound by none.
 """
 
 from __future__ import annotations

@@ -71,9 +71,7 @@ class StorePause:
         """The store took a message, or knew it: all may be offered again."""
         if self.code is None:
             return
-        self._log.info(
-            "intake.store_recovered", bus_error_code=str(self.code), paused_s=round(self.age_s, 3)
-        )
+        self._log.info("intake.store_recovered", bus_error_code=str(self.code), paused_s=round(self.age_s, 3))
         self.code = None
         self._lot.unpark_all()
 

@@ -125,7 +125,9 @@ class BatchWriter:
         """Give up what is kept, with `error` or with what kept it; STORE_IO where it may be stored all the same."""
         reason = error or self.error or BusError(Code.STORE_IO, "the store ended")
         if error is None and self._is_open:
-            reason = BusError(Code.STORE_IO, f"the store ended; nobody knows whether this is stored: {reason}")
+            reason = BusError(
+                Code.STORE_IO, f"the store ended; nobody knows whether this is stored: {reason}"
+            )
         refused = Refused(reason)
         held, self.held = self.held, []
         self.gave_up = self.gave_up or bool(held)

@@ -82,7 +82,9 @@ def check_live(live: Live | None, *, is_owned: bool) -> Iterator[Finding]:
     if live.is_stale:
         if is_owned:
             text = "the owner has said nothing" + ("" if live.age_s is None else f" for {live.age_s:,.0f} s")
-            action = "It cannot write, or hangs: look at the room, at who holds the file, and at the owner's log."
+            action = (
+                "It cannot write, or hangs: look at the room, at who holds the file, and at the owner's log."
+            )
             yield Finding("store", Outcome.WARN, text, action)
         return
     said = live.said

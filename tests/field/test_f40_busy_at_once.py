@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import apsw
@@ -65,6 +66,13 @@ def traced() -> Generator[list[Trace]]:
         apsw.connection_hooks.remove(hook)
 
 
+async def purge(path: Path) -> None:
+    """Decide from outside, as another process would."""
+    decision = Purge(older_than_us=SystemClock().wall_us())
+    done = await trio.to_thread.run_sync(partial(send_control, path, decision, actor="me"))
+    assert done.status == "done"
+
+
 async def test_every_write_of_a_whole_run_is_in_an_immediate_transaction(tmp_path: Path) -> None:
     topology = Topology()
 
@@ -86,13 +94,9 @@ async def test_every_write_of_a_whole_run_is_in_an_immediate_transaction(tmp_pat
                 for text in ("hi", "die", "again"):
                     await channel.say("a", text)
                 await until_quiet(runtime)
-                decision = Purge(older_than_us=SystemClock().wall_us())
-                done = await trio.to_thread.run_sync(lambda: send_control(path, decision, actor="me"))
-                assert done.status == "done"
+                await purge(path)
         # Nobody owns the store: the one who decides does, for a moment.
-        decision = Purge(older_than_us=SystemClock().wall_us())
-        done = await trio.to_thread.run_sync(lambda: send_control(path, decision, actor="me"))
-        assert done.status == "done"
+        await purge(path)
 
     assert [sql for trace in traces for sql in trace.wrong] == []
     assert sum(trace.writes for trace in traces) > 100

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from shardline.storage.sqlite import open_sqlite
 from shardline.storage.sqlite.checkpoint import Checkpointer
 from shardline.testing import FakeChannel
 from tests.kits.bots import counting_bot
+from tests.kits.disks import beside
 
 READER = """
 import sys
@@ -63,13 +62,7 @@ async def test_health_is_degraded_while_a_reader_pins_the_log_and_ok_afterwards(
                 await done.wait()
                 assert set(settled) == {Committed()}
 
-            reader = subprocess.Popen(
-                [sys.executable, "-c", READER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-            )
-            with reader:
-                assert reader.stdin is not None
-                assert reader.stdout is not None
-                assert reader.stdout.readline() == b"reads\n"
+            with beside(READER, path):
                 await write(COMMITS)
                 await trio.to_thread.run_sync(over.acquire)
                 health = runtime.status().store
@@ -78,7 +71,7 @@ async def test_health_is_degraded_while_a_reader_pins_the_log_and_ok_afterwards(
                 [problem] = health.problems
                 assert "the log has grown to" in problem
                 assert "end that reader" in problem
-                reader.stdin.close()
+            # Those of the long write have all been told by now, or come before the last one's.
             while over.acquire(blocking=False):
                 pass
             await write(1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from shardline import Runtime
 from shardline.adapters.base import ChannelCaps, Edge, Inbound, Outbound, SendOutcome, Sent
 from shardline.storage.sqlite import database
 from tests.kits.bots import counting_bot, until_quiet
+from tests.kits.disks import beside
 from tests.kits.store_checks import check_store
 
 COUNT = 50
@@ -71,19 +70,12 @@ async def test_fifty_updates_under_a_foreign_lock_are_all_stored_after_it(
     path, updates = tmp_path / "bot.db", Updates()
     with trio.fail_after(50):
         async with Runtime.open(counting_bot(), store=path, adapters=[updates]) as runtime:
-            holder = subprocess.Popen(
-                [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-            )
-            with holder:
-                assert holder.stdin is not None
-                assert holder.stdout is not None
-                assert await trio.to_thread.run_sync(holder.stdout.readline) == b"held\n"
+            with beside(HOLDER, path):
                 updates.may_begin.set()
                 await trio.sleep(held_s)
                 assert updates.confirmed_s == []
                 assert runtime.status().inbox == dict.fromkeys(runtime.status().inbox, 0)
                 freed_s = time.monotonic()
-                holder.stdin.close()
             await runtime.wait_until(lambda: len(updates.confirmed_s) == COUNT)
             await until_quiet(runtime)
 

@@ -1,7 +1,7 @@
-"""Field entry 43: the disk fills up in the middle. Typed, intake stops, what needs no room goes on, all resumes by itself.
+"""Field entry 43: the disk fills up in the middle: typed, intake stops, the rest goes on, all resumes by itself.
 
-Every write of a whole run that finds no room, one by one: `tests/crash/test_vfs_bot.py`, `test_any_fault.py` beside it,
-and `tests/storage/sqlite/test_commit_failures.py`. A stop over a full disk: `tests/runtime/test_stop_full.py`.
+Every write of a whole run that finds no room, one by one: `tests/crash/test_vfs_bot.py`, `test_any_fault.py` beside
+it, and `tests/storage/sqlite/test_commit_failures.py`. A stop over a full disk: `tests/runtime/test_stop_full.py`.
 """
 
 from __future__ import annotations
@@ -179,15 +179,20 @@ async def test_what_fits_passes_what_does_not_but_never_in_its_own_shard(
     disk = Disk(tmp_path / "bot.db")
     async with running(disk.store) as hand:
         big = await hand.accept("tg:1", 1, claim=True)
-        other = "tg:1" if is_same_shard else next(
-            key for key in (f"tg:{n}" for n in range(2, 100)) if hand.shard(key) != hand.shard("tg:1")
+        other = (
+            "tg:1"
+            if is_same_shard
+            else next(
+                key for key in (f"tg:{n}" for n in range(2, 100)) if hand.shard(key) != hand.shard("tg:1")
+            )
         )
         small = await hand.accept(other, 2, claim=not is_same_shard)
         disk.leave(10)
         told: list[tuple[str, Outcome]] = []
         grown = (StateWrite("tg:1", bytes(200_000), 1),)
         hand.store.submit(
-            hand.commit(big.shard, inbox=(finish_row(big),), state=grown), lambda one: told.append(("big", one))
+            hand.commit(big.shard, inbox=(finish_row(big),), state=grown),
+            lambda one: told.append(("big", one)),
         )
         moves = () if is_same_shard else (finish_row(small),)
         hand.store.submit(hand.commit(small.shard, inbox=moves), lambda one: told.append(("small", one)))

@@ -35,6 +35,18 @@ run(topology, store="bot.db", adapters=[FakeChannel()])
 """
 
 
+def run_bot(folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", BOT],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+
+
 async def test_a_start_over_damage_is_one_line_and_an_exit_code(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
@@ -47,15 +59,7 @@ async def test_a_start_over_damage_is_one_line_and_an_exit_code(
     damaged = bytearray(path.read_bytes())
     damaged[100:200] = b"\xff" * 100
     path.write_bytes(damaged)
-    done = subprocess.run(
-        [sys.executable, "-c", BOT],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-        capture_output=True,
-        text=True,
-        timeout=50,
-        check=False,
-    )
+    done = run_bot(tmp_path)
 
     assert done.returncode == 1
     [line] = (done.stdout + done.stderr).splitlines()

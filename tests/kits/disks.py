@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,6 +48,20 @@ class Disk:
 
     def _limit(self, pages: int) -> None:
         self._writer.execute(f"PRAGMA max_page_count = {pages}").fetchall()
+
+
+@contextmanager
+def beside(script: str, path: Path) -> Generator[subprocess.Popen[bytes]]:
+    """Another process that does something to the store: it says when it has begun, and ends with its input."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with process:
+        assert process.stdout.readline()
+        yield process
+        process.stdin.close()
 
 
 @contextmanager

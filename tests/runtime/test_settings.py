@@ -92,7 +92,10 @@ def test_an_argument_is_checked_too(value: Value) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"grace = 5", "unknown setting 'grace'; there are: durability, shard_count, max_inflight, max_lane_backlog"),
+        (
+            b"grace = 5",
+            "unknown setting 'grace'; there are: durability, shard_count, max_inflight, max_lane_backlog",
+        ),
         (b"grace_s = '5'", "grace_s"),
         (b"grace_s = nan", "grace_s"),
         (b"grace_s = true", "grace_s"),
