@@ -44,6 +44,7 @@ class Supervisor:
         log: Gets `actor.crashed`, `actor.restarted` and `actor.escalated`.
         crashed: Called for each crash of a child that is no supervisor: how a crash is counted once, however far it
             escalates.
+        ending: Called when it begins to end, however that comes, before any child is stopped.
     Raises:
         ValueError: Two children of one name.
     """
@@ -58,6 +59,7 @@ class Supervisor:
         backoff: Backoff = Backoff(),
         log: FilteringBoundLogger,
         crashed: Callable[[], None] | None = None,
+        ending: Callable[[], None] | None = None,
     ) -> None:
         self._name = name
         self._strategy = strategy
@@ -65,6 +67,7 @@ class Supervisor:
         self._backoff = backoff
         self._log = log
         self._crashed = crashed
+        self._ending = ending
         self._children: dict[str, Child] = {}
         for spec in children:
             self._enter(Child(spec, is_added=False))
@@ -265,6 +268,8 @@ class Supervisor:
 
     async def _stop_all(self) -> None:
         self._finish()
+        if self._ending is not None:
+            self._ending()
         for child in reversed(list(self._children.values())):
             await child.stop()
 

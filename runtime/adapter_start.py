@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, cast
 
 import trio
 
-from ..actors.errors import BusError, Code
+from ..actors.errors import BusError, Code, error_code_of
 from .defaults import ADAPTER_START_S
+from .store_pause import STORE_TAKES_NOTHING
 
 if TYPE_CHECKING:
     from .edge import EdgeActor
 
 _MAX_TEXT = 300
-_STORE_TAKES_NOTHING = frozenset({Code.STORE_FULL, Code.STORE_BUSY})
 # What `Edge.accept` raises of its own: the runtime's trouble, and perhaps the very error that ends it.
-_OURS = _STORE_TAKES_NOTHING | {Code.BUS_CLOSED, Code.FENCED, Code.STORE_CORRUPT, Code.STORE_IO}
+_OURS = STORE_TAKES_NOTHING | {Code.BUS_CLOSED, Code.FENCED, Code.STORE_CORRUPT, Code.STORE_IO}
 _MISTAKES = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, TypeError)
 
 
@@ -80,7 +80,12 @@ def is_late(error: Exception, edges: Iterable[EdgeActor]) -> bool:
 
 def is_of_the_store(error: Exception) -> bool:
     """Whether the store takes nothing at the moment: no channel is to blame, and all goes on once there is room."""
-    return isinstance(error, BusError) and error.code in _STORE_TAKES_NOTHING
+    return isinstance(error, BusError) and error.code in STORE_TAKES_NOTHING
+
+
+def is_damage(error: Exception) -> bool:
+    """Whether the store's file is damaged: no restart mends that, and each would only say it again."""
+    return error_code_of(error) is Code.STORE_CORRUPT
 
 
 def is_of_the_runtime(error: Exception | None) -> bool:
@@ -148,6 +153,7 @@ __all__ = [
     "Start",
     "StartTimeoutError",
     "failure_of",
+    "is_damage",
     "is_hopeless",
     "is_late",
     "is_mistake",

@@ -83,6 +83,7 @@ class Runtime:
         max_lane_backlog: int = MAX_LANE_BACKLOG,
         max_backlog: int = MAX_BACKLOG,
         unhandled: Literal["refuse", "park"] = "refuse",
+        unsafe_filesystem: Literal["refuse", "allow"] = "refuse",
         send_retry: RetryPolicy | None = None,
         retention: Retention | None = None,
         tracing: Tracing | None = None,
@@ -105,6 +106,7 @@ class Runtime:
             max_lane_backlog: Messages waiting in one conversation, >= 1; beyond it the next one is refused.
             max_backlog: Open messages, >= 1; beyond it edges and publishers wait.
             unhandled: What happens to a message that no handler takes.
+            unsafe_filesystem: Whether the store may lie where a write-ahead log breaks, such as NFS.
             send_retry: How sends that did not happen are tried again.
             retention: How long what has ended is kept; 30 days.
             tracing: Entered around turns and sends; None costs nothing.
@@ -133,6 +135,7 @@ class Runtime:
                 mode=mode,
                 clock=used_clock,
                 failpoints=failpoints,
+                unsafe_filesystem=unsafe_filesystem,
             )
             if isinstance(store, str | Path)
             else store

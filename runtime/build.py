@@ -14,7 +14,7 @@ from ..actors.message import BusMessage
 from ..actors.names import check_name
 from ..actors.restart import Restart, Strategy
 from ..actors.supervisor import ChildSpec, Supervisor
-from .adapter_start import is_hopeless, is_late, is_of_the_store
+from .adapter_start import is_damage, is_hopeless, is_late, is_of_the_store
 from .channel import Adapter, Reconciles
 from .control.actor import ControlActor
 from .control.hands import LiveHands
@@ -140,7 +140,7 @@ def build_tree(
                 f"edge-{edge.adapter.name}",
                 edge.run,
                 restart=Restart.TRANSIENT,
-                escalates=partial(is_late, edges=edges),
+                escalates=lambda error: is_damage(error) or is_late(error, edges),
                 is_excused=is_of_the_store,
             )
             for edge in edges
@@ -148,15 +148,18 @@ def build_tree(
         log=log,
         crashed=crashed,
     )
-    upkeep = [ChildSpec("retention", Pruner(services, retention).run)]
+    upkeep = [ChildSpec("retention", Pruner(services, retention).run, escalates=is_damage)]
     health = HealthWatch(services, edges, edge_group.statistics)
     if services.store.caps.shared != "process":
         control = ControlActor(LiveHands(services, publish), log)
         pulse = PulseActor(services, edges, edge_group.statistics, health)
-        upkeep += [ChildSpec("control", control.run), ChildSpec("pulse", pulse.run)]
+        upkeep += [
+            ChildSpec(name, run, escalates=is_damage)
+            for name, run in (("control", control.run), ("pulse", pulse.run))
+        ]
 
     def group(
-        name: str, children: list[ChildSpec], *, escalates: Callable[[Exception], bool] | bool = False
+        name: str, children: list[ChildSpec], *, escalates: Callable[[Exception], bool] = is_damage
     ) -> ChildSpec:
         return Supervisor(name, children, log=log, crashed=crashed).as_child(escalates=escalates)
 
@@ -166,11 +169,14 @@ def build_tree(
             # A journal that gives up has failed three times at one commit: whatever runs on top must stop.
             ChildSpec("journal", services.store.run, escalates=True),
             ChildSpec("recovery", partial(_recover, services), restart=Restart.TEMPORARY, escalates=True),
-            group("inbox", [ChildSpec("relay", relay.run)]),
+            group("inbox", [ChildSpec("relay", relay.run, escalates=is_damage)]),
             group("alarms", [ChildSpec("alarms", services.alarms.run)]),
             group(
                 "shards",
-                [ChildSpec(shard.name, shard.run, mailbox=shard.mailbox) for shard in services.shards],
+                [
+                    ChildSpec(shard.name, shard.run, mailbox=shard.mailbox, escalates=is_damage)
+                    for shard in services.shards
+                ],
             ),
             group(
                 "topics", [ChildSpec(f"topic-{topic}", actor.run) for topic, actor in services.topics.items()]
@@ -179,13 +185,14 @@ def build_tree(
                 "outbox",
                 [ChildSpec(f"delivery-{name}", actor.run) for name, actor in services.deliveries.items()],
             ),
-            group("timers", [ChildSpec("timer", timers.run)]),
-            edge_group.as_child(escalates=partial(is_hopeless, edges=edges)),
+            group("timers", [ChildSpec("timer", timers.run, escalates=is_damage)]),
+            edge_group.as_child(escalates=lambda error: is_damage(error) or is_hopeless(error, edges)),
             group("upkeep", upkeep),
         ],
         strategy=Strategy.REST_FOR_ONE,
         log=log,
         crashed=crashed,
+        ending=services.begin_end,
     )
     return Tree(root=root, inbox=inbox, relay=relay, health=health, edges=edges)
 

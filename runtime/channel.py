@@ -175,7 +175,8 @@ class Edge(Protocol):
         Args:
             inbound: The message.
             facts: The adapter's own facts, stored in the same commit (a position, say).
-        Waits while the runtime has no room: for a token, and while `max_backlog` messages are open.
+        Waits while the runtime has no room: for a token, while `max_backlog` messages are open, and on a linear edge
+        while the store is full or busy.
 
         Returns:
             The row's place, or None where the message was a duplicate or was refused (counted either way). A linear

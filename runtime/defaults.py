@@ -54,11 +54,11 @@ PRUNE_EVERY_S: Final = 300.0
 PRUNE_ROWS: Final = 500
 PRUNE_SHARE: Final = 0.1
 EDGE_REPORT_S: Final = 120.0
-LOG_BYTES: Final = 128 * 1024 * _KIB
 CONTROL_POLL_S: Final = 0.2
 CONTROL_CRASHES: Final = 2
 PULSE_S: Final = 5.0
 STALE_S: Final = 15.0
+LOG_WARN_BYTES: Final = 32 * _KIB * _KIB
 TIMER_CHECK_S: Final = 30.0
 TIMER_BATCH: Final = 128
 
@@ -162,9 +162,6 @@ DEFAULTS: Final[tuple[Default, ...]] = (
     Default(
         "edge_report_s", EDGE_REPORT_S, "seconds", "an adapter's report of its connection holds unrepeated"
     ),
-    Default(
-        "log_bytes", LOG_BYTES, "bytes", "of the store's write-ahead log, and health says that it has grown"
-    ),
     Default("control_poll_s", CONTROL_POLL_S, "seconds", "between looks for control records"),
     Default(
         "control_crashes",
@@ -174,6 +171,9 @@ DEFAULTS: Final[tuple[Default, ...]] = (
     ),
     Default("pulse_s", PULSE_S, "seconds", "between two notes of how the runtime stands, for `status`"),
     Default("stale_s", STALE_S, "seconds", "old, and `status` calls such a note stale"),
+    Default(
+        "log_warn_bytes", LOG_WARN_BYTES, "bytes", "of the store's log that a reader keeps, and health warns"
+    ),
     Default(
         "timer_check_s",
         TIMER_CHECK_S,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -122,7 +122,7 @@ class EdgeActor:
             message = made
             dedupe_key = f"in:{adapter.name}:{inbound.platform_message_id}"
             accept = self._accept_waiting if adapter.caps.waits else self._inbox.accept
-            outcome = await accept(message, dedupe_key=dedupe_key, facts=kept)
+            outcome = await self._offer(partial(accept, message, dedupe_key=dedupe_key, facts=kept))
         except BusError as error:
             if not adapter.caps.linear or (
                 error.code not in CONTENT_CODES and error.code is not Code.QUEUE_FULL
@@ -131,6 +131,14 @@ class EdgeActor:
             await self._keep_refused(inbound, message, error, kept)
             return None
         return outcome if isinstance(outcome, Stored) else None
+
+    async def _offer(self, accept: Callable[[], Awaitable[Stored | Duplicate]]) -> Stored | Duplicate:
+        """Where nobody can be told, a message waits for a store without room; else the one who asks is told."""
+        pause = self._services.intake.store
+        if self.adapter.caps.linear:
+            return await pause.offer(accept)
+        pause.check()
+        return await accept()
 
     async def _accept_waiting(
         self, message: BusMessage, *, dedupe_key: str, facts: tuple[Fact, ...]
@@ -157,8 +165,9 @@ class EdgeActor:
         if error.code is Code.INVALID_TOPIC:
             # A log of its own for every name that an adapter makes up would grow without bound.
             kept = attrs.evolve(kept, topic=UNKNOWN_TOPIC)
-        outcome = await self._inbox.accept(
-            kept, dedupe_key=f"in:{name}:{kept.idempotency_key}", facts=facts, refusal=error
+        key = f"in:{name}:{kept.idempotency_key}"
+        outcome = await self._offer(
+            partial(self._inbox.accept, kept, dedupe_key=key, facts=facts, refusal=error)
         )
         if isinstance(outcome, Stored) and error.code is not Code.QUEUE_FULL:
             self._log.warning(

@@ -171,7 +171,9 @@ async def publish_row(part: Publish, services: Services) -> Stored | Duplicate:
         await settled.wait()
     (outcome,) = outcomes
     if isinstance(outcome, Stored | Duplicate):
+        services.intake.store.stored()
         return outcome
     if isinstance(outcome, Refused):
+        services.intake.store.refused(outcome.error.code)
         raise outcome.error
     raise AssertionError("a publish settles as stored, duplicate or refused")

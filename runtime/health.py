@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final, Literal
 import attrs
 
 from ..actors.child import ChildState, ChildStatistics
+from ..actors.errors import Code
 from .breaker import CircuitState
-from .defaults import LOG_BYTES, TURN_OVERDUE_S
+from .defaults import LOG_WARN_BYTES, TURN_OVERDUE_S
 
 if TYPE_CHECKING:
-    from ..actors.errors import BusError
     from .channel_status import ChannelStatus
     from .edge_report import EdgeReport
     from .intake import IntakeStatus
@@ -86,7 +86,7 @@ class Facts:
         dead: Messages and sends that died in this run.
     """
 
-    trouble: BusError | None
+    trouble: Code | None
     log_bytes: int
     intake: IntakeStatus
     overdue_turns: int
@@ -108,10 +108,10 @@ def judge(facts: Facts) -> Iterator[Reason]:
         yield Reason(
             word="store_failing",
             state=HealthState.FAILING,
-            text=f"the store takes nothing: {facts.trouble.code}",
-            action=facts.trouble.code.action,
+            text=f"the store takes nothing: {facts.trouble}",
+            action=facts.trouble.action,
         )
-    if facts.log_bytes > LOG_BYTES:
+    if facts.log_bytes > LOG_WARN_BYTES:
         yield Reason(
             word="log_grown",
             state=HealthState.DEGRADED,

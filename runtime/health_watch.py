@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 import attrs
 import trio
@@ -14,24 +14,8 @@ from .running import running_turns
 
 if TYPE_CHECKING:
     from ..actors.child import ChildStatistics
-    from ..actors.errors import BusError
     from .edge import EdgeActor
     from .services import Services
-
-
-@runtime_checkable
-class TellsTrouble(Protocol):
-    """A store that says how its writer is."""
-
-    @property
-    def trouble(self) -> BusError | None:
-        """What keeps it from writing now."""
-        ...
-
-    @property
-    def log_bytes(self) -> int:
-        """Length of its log."""
-        ...
 
 
 class HealthWatch:
@@ -69,15 +53,14 @@ class HealthWatch:
     @property
     def log_bytes(self) -> int:
         """Length of the store's write-ahead log; 0 where it has none."""
-        store = self._services.store
-        return store.log_bytes if isinstance(store, TellsTrouble) else 0
+        return self._services.store.condition.log.size_bytes
 
     def _facts(self) -> Facts:
         services, now_s = self._services, trio.current_time()
         store = services.store
         reports = {edge.adapter.name: edge.reports.at(now_s) for edge in self._edges}
         return Facts(
-            trouble=store.trouble if isinstance(store, TellsTrouble) else None,
+            trouble=store.condition.code,
             log_bytes=self.log_bytes,
             intake=services.intake.status(),
             overdue_turns=running_turns(services).overdue,
@@ -92,4 +75,4 @@ class HealthWatch:
         )
 
 
-__all__ = ["HealthWatch", "TellsTrouble"]
+__all__ = ["HealthWatch"]

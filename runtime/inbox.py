@@ -130,6 +130,7 @@ class Inbox:
             await trio.lowlevel.wait_task_rescheduled(_shielded)
         outcome = accept.outcome
         if isinstance(outcome, Stored | Duplicate):
+            intake.store.stored()
             if refusal is not None and isinstance(outcome, Stored):
                 services.count("refused")
                 services.count("refused_stored")
@@ -137,6 +138,7 @@ class Inbox:
                 services.count("accepted" if isinstance(outcome, Stored) else "duplicates")
             return outcome
         if isinstance(outcome, Refused):
+            intake.store.refused(outcome.error.code)
             raise outcome.error
         raise AssertionError("a publish settles as stored, duplicate or refused")
 

@@ -1,7 +1,7 @@
 """The bounds on what may wait on disk: of one conversation, and of all.
 
-A conversation that is full refuses, one message at a time; a store that is full stops every edge until it has room
-again. What a handler decided, a timer fired or a person sent through again is bound by neither.
+A conversation that is full refuses, one message at a time; too many open messages, or a disk without room, stop every
+edge until there is room again. What a handler decided, a timer fired or a person sent through again is bound by none.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import trio
 from ..actors.errors import BusError, Code
 from ..actors.value import value
 from .defaults import BACKLOG_RESUME
+from .store_pause import StorePause
 
 if TYPE_CHECKING:
     import structlog.typing
@@ -29,10 +30,12 @@ class IntakeStatus:
     """Where intake stands.
 
     Attributes:
-        is_paused: The edges have stopped reading, until `backlog` is down to `resume_at`.
+        is_paused: The edges have stopped reading: until `backlog` is down to `resume_at`, or the store takes messages.
         backlog: Open messages of all conversations, those on their way to disk included.
         max_backlog: As many, and the edges stop.
         max_lane_backlog: As many waiting in one conversation, and its next one is refused.
+        store_code: What the store refuses messages with: STORE_FULL, STORE_BUSY; None while it takes them.
+        store_s: For how long.
     """
 
     is_paused: bool
@@ -40,6 +43,8 @@ class IntakeStatus:
     resume_at: int
     max_backlog: int
     max_lane_backlog: int
+    store_code: Code | None = None
+    store_s: float = 0.0
 
 
 def check_bounds(*, max_lane_backlog: int, max_backlog: int) -> None:
@@ -65,6 +70,7 @@ class Intake:
 
     Attributes:
         handed: Messages handed to the journal and not settled.
+        store: The pause while the store takes nothing.
     """
 
     __slots__ = (
@@ -77,6 +83,7 @@ class Intake:
         "_resume_at",
         "_store",
         "handed",
+        "store",
     )
 
     def __init__(
@@ -98,6 +105,7 @@ class Intake:
         self._is_paused = False
         self._is_closed = False
         self.handed = 0
+        self.store = StorePause(log)
 
     def check_full(self) -> bool:
         """Whether edges have to wait: from `max_backlog` on, until nine tenths of it are left."""
@@ -116,11 +124,13 @@ class Intake:
     def status(self) -> IntakeStatus:
         """Where it stands now."""
         return IntakeStatus(
-            is_paused=self.check_full(),
+            is_paused=self.check_full() or self.store.code is not None,
             backlog=self._store.open_messages + self.handed,
             resume_at=self._resume_at,
             max_backlog=self._max_backlog,
             max_lane_backlog=self._max_lane_backlog,
+            store_code=self.store.code,
+            store_s=self.store.age_s,
         )
 
     async def wait_room(self, timeout_s: float | None) -> float | None:
@@ -192,6 +202,7 @@ class Intake:
     def close(self) -> None:
         """Refuse everybody who waits or comes from now on."""
         self._is_closed = True
+        self.store.close()
         self._activity.changed()
 
 

@@ -6,6 +6,7 @@ the two repeats the publish, and the number makes the repeat a duplicate.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -60,7 +61,7 @@ class Relay:
         services = self._services
         while page := services.store.reader.emits(shard, _PAGE):
             for number, part in page:
-                await publish_row(part, services)
+                await services.intake.store.offer(partial(publish_row, part, services))
                 await services.store.commit(
                     Commit(
                         shard=shard,

@@ -48,6 +48,7 @@ def run(
     max_lane_backlog: int | None = None,
     max_backlog: int | None = None,
     unhandled: Literal["refuse", "park"] = "refuse",
+    unsafe_filesystem: Literal["refuse", "allow"] | None = None,
     grace_s: float | None = None,
     retention_s: float | None = None,
     dedupe_horizon_s: float | None = None,
@@ -75,6 +76,7 @@ def run(
         "max_lane_backlog": max_lane_backlog, "max_backlog": max_backlog, "grace_s": grace_s,
         "metrics_port": metrics_port, "metrics_access": metrics_access,
         "retention_s": retention_s, "dedupe_horizon_s": dedupe_horizon_s, "history_s": history_s,
+        "unsafe_filesystem": unsafe_filesystem,
     }  # fmt: skip
     try:
         settings = load_settings(given, os.environ, config=None if config is None else Path(config))
@@ -93,6 +95,7 @@ def run(
             max_lane_backlog=cast("int", settings["max_lane_backlog"].value),
             max_backlog=cast("int", settings["max_backlog"].value),
             unhandled=unhandled,
+            unsafe_filesystem=cast('Literal["refuse", "allow"]', settings["unsafe_filesystem"].value),
             grace_s=float(settings["grace_s"].value),
             retention=Retention(
                 messages_s=float(settings["retention_s"].value),
@@ -120,7 +123,10 @@ def run(
         # What an operator can do something about; anything else is a bug and keeps its traceback.
         if isinstance(error, BusError) and is_mistake(error):
             traceback.print_exception(error.__cause__)
-        sys.stderr.write(f"shardline: {error if isinstance(error, BusError) else repr(error)}\n")
+        told = str(error) if isinstance(error, BusError) else repr(error)
+        if isinstance(error, BusError) and error.code is Code.STORE_CORRUPT:
+            told += f". {error.code.meaning} {error.code.action}"
+        sys.stderr.write(f"shardline: {told}\n")
         code = ExitCode.FAILURE
     if code is not ExitCode.CLEAN:
         sys.exit(code)

@@ -33,6 +33,7 @@ class Services:
     Attributes:
         draining: A stop has begun: nothing new is claimed or started.
         pruned: Rows that retention took away in this run, by kind.
+        is_ending: The tree ends: what the store refuses from now on is left to the next start.
         counters: Events of this run by name, for `status` and the end's summary.
     """
 
@@ -54,6 +55,7 @@ class Services:
     counters: dict[str, int] = attrs.field(factory=dict[str, int])
     pruned: dict[str, int] = attrs.field(factory=dict[str, int])
     draining: bool = False
+    is_ending: bool = False
     _relay: Relay | None = None
     _timers: TimerActor | None = None
 
@@ -92,6 +94,11 @@ class Services:
         """Let every shard look again at what may start."""
         for shard in self.shards:
             shard.flush_soon()
+
+    def begin_end(self) -> None:
+        """The tree begins to end: nobody in it waits for a full or busy disk any longer than the store allows."""
+        self.is_ending = True
+        self.store.wind_down()
 
     def count(self, name: str, by: int = 1) -> None:
         """Count an event of this run."""

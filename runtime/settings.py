@@ -82,6 +82,7 @@ SETTINGS: Final = (
     Setting("retention_s", RETENTION_S, 1, 9_999_999_999),
     Setting("dedupe_horizon_s", DEDUPE_HORIZON_S, 1, 9_999_999_999),
     Setting("history_s", HISTORY_S, 1, 9_999_999_999),
+    Setting("unsafe_filesystem", "refuse", choices=("refuse", "allow")),
 )
 """All of them."""
 

@@ -257,9 +257,10 @@ class ShardActor(Actor[ShardMessage]):
         if isinstance(outcome, Committed):
             message.then(outcome)
         elif isinstance(outcome, Refused):
-            if message.refused is None or outcome.error.code is Code.FENCED:
+            if message.refused is not None and outcome.error.code is not Code.FENCED:
+                message.refused(outcome.error)
+            elif not self._services.is_ending:
                 raise outcome.error
-            message.refused(outcome.error)
 
     def _handle_accepted(self, message: Accepted) -> None:
         if message.epoch == self.epoch:

@@ -12,6 +12,7 @@ from ..storage.records import InboxStatus, OutboxState
 from .channel_status import ChannelStatus, channel_status
 from .intake import IntakeStatus
 from .running import RunningTurn, running_turns
+from .store_health import StoreHealth, store_health
 from .turn_breaker import BreakerStatus
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class Status:
         overdue_turns: Turns that run longer than their limit, or than `turn_overdue_s` of the defaults.
         oldest_turns: The turns that have run the longest, at most 50.
         intake: Whether edges read, and how much waits.
+        store: Whether the store is well.
         breakers: One for each handler that has one.
         channels: The sending side of each channel, by name.
         pruned: Rows that retention took away or emptied in this run, by kind.
@@ -52,6 +54,7 @@ class Status:
     overdue_turns: int
     oldest_turns: tuple[RunningTurn, ...]
     intake: IntakeStatus
+    store: StoreHealth
     breakers: tuple[BreakerStatus, ...]
     channels: Mapping[str, ChannelStatus]
     pruned: Mapping[str, int] = attrs.field(factory=dict[str, int])
@@ -61,7 +64,7 @@ class Status:
 
 def status_of(services: Services, actors: tuple[ChildStatistics, ...]) -> Status:
     """Ask the store and the parts of a runtime."""
-    reader, turns = services.store.reader, running_turns(services)
+    reader, turns, intake = services.store.reader, running_turns(services), services.intake.status()
     return Status(
         inbox=reader.count_inbox(),
         outbox=reader.count_outbox(),
@@ -74,7 +77,8 @@ def status_of(services: Services, actors: tuple[ChildStatistics, ...]) -> Status
         running_sends=sum(len(delivery.pool.running) for delivery in services.deliveries.values()),
         overdue_turns=turns.overdue,
         oldest_turns=turns.oldest,
-        intake=services.intake.status(),
+        intake=intake,
+        store=store_health(services.store.condition, intake),
         breakers=tuple(
             breaker.status for topic in services.topics.values() for breaker in topic.breakers.values()
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from .writing import BatchWriter, Delivery, Entry
 MAX_BATCH_PARTS: Final = 1_024
 
 CLOSE_LIMIT_S: Final = 10.0
-"""How long a stopping drive goes on offering what a full or busy store does not take."""
+"""How long a store that winds down, or stops, goes on offering what a full or busy disk does not take."""
 
 _PASS_LIMIT_S: Final = 0.002
 
@@ -32,6 +33,10 @@ class Drive(Protocol):
 
     def put(self, entry: Entry) -> None:
         """Hand an entry over, on the trio thread, while it accepts."""
+        ...
+
+    def wind_down(self) -> None:
+        """See `Store.wind_down`."""
         ...
 
     async def serve(self) -> None:
@@ -57,6 +62,7 @@ class InlineDrive:
         self._entries: list[Entry] = []
         self._in_hand: list[Entry] = []
         self._parked: trio.lowlevel.Task | None = None
+        self._limit_s = math.inf
 
     def put(self, entry: Entry) -> None:
         """See `Drive`."""
@@ -64,6 +70,10 @@ class InlineDrive:
         task, self._parked = self._parked, None
         if task is not None:
             trio.lowlevel.reschedule(task)
+
+    def wind_down(self) -> None:
+        """See `Drive`."""
+        self._limit_s = min(self._limit_s, trio.current_time() + CLOSE_LIMIT_S)
 
     async def serve(self) -> None:
         """See `Drive`."""
@@ -96,14 +106,13 @@ class InlineDrive:
         delivery = self._writer.write(entries)
         self._in_hand = []
         self._deliver(delivery)
+        if self._writer.held and trio.current_time() >= self._limit_s:
+            self._deliver(self._writer.refuse())
 
     async def _drain(self) -> None:
-        limit_s = trio.current_time() + CLOSE_LIMIT_S
+        self.wind_down()
         while self._entries or self._writer.held:
             if self._writer.held:
-                if trio.current_time() >= limit_s:
-                    self._deliver(self._writer.refuse())
-                    continue
                 await trio.sleep(self._writer.wait_s)
             self._step()
 
@@ -152,10 +161,15 @@ class ThreadDrive:
         self._told = 0
         self._server: trio.lowlevel.Task | None = None
         self._error: BaseException | None = None
+        self._limit_s = math.inf
 
     def put(self, entry: Entry) -> None:
         """See `Drive`."""
         self._queue.put(entry)
+
+    def wind_down(self) -> None:
+        """See `Drive`. The thread looks at it after each try."""
+        self._limit_s = min(self._limit_s, time.monotonic() + CLOSE_LIMIT_S)
 
     async def serve(self) -> None:
         """See `Drive`."""
@@ -251,12 +265,16 @@ class ThreadDrive:
         writer = self._writer
         while not self._stopping:
             self._write(token, self._gather(writer.wait_s))
-        limit_s = time.monotonic() + CLOSE_LIMIT_S
-        while writer.held and time.monotonic() < limit_s:
+            self._give_up_late(token)
+        self.wind_down()
+        while writer.held:
             time.sleep(writer.wait_s)
             self._write(token, [])
-        if writer.held:
-            _call_soon(token, self._tell, writer.refuse(), 0)
+            self._give_up_late(token)
+
+    def _give_up_late(self, token: trio.lowlevel.TrioToken) -> None:
+        if self._writer.held and time.monotonic() >= self._limit_s:
+            _call_soon(token, self._tell, self._writer.refuse(), self._commits)
 
     def _gather(self, wait_s: float) -> list[Entry]:
         """Everything that waits, at least one entry; with a `wait_s` all that comes meanwhile."""

@@ -20,6 +20,7 @@ from ..actors.clock import Clock
 from ..actors.errors import BusError, Code, error_code_of
 from ..actors.failpoints import NO_FAILPOINTS, FailPointError, FailPoints
 from .commands import Commit, Committed, Duplicate, Leased, Outcome, Part, Publish, Refused, Stored, TakeLease
+from .condition import LogState, StoreCondition
 from .drive import Drive, InlineDrive, ThreadDrive
 from .port import Caps, Reader, Settle, StoreInfo
 from .writing import Applies, BatchWriter, Delivery
@@ -35,9 +36,8 @@ _log: Final[structlog.typing.FilteringBoundLogger] = structlog.get_logger()
 class Files(Protocol):
     """What a journal closes when it ends."""
 
-    @property
-    def log_bytes(self) -> int:
-        """Length of the write-ahead log; 0 without one."""
+    def log(self) -> LogState:
+        """How the write-ahead log is; at once, without the disk."""
         ...
 
     def close_reader(self) -> None:
@@ -135,14 +135,13 @@ class Journal:
         return self._open_messages
 
     @property
-    def trouble(self) -> BusError | None:
-        """What keeps it from writing now; None while it writes."""
-        return self._writer.error if self._writer.wait_s else None
-
-    @property
-    def log_bytes(self) -> int:
-        """Length of the write-ahead log after the last commit."""
-        return self._files.log_bytes
+    def condition(self) -> StoreCondition:
+        """See `Store`."""
+        writer = self._writer
+        # The writer may work on another thread; each of these is read whole.
+        waiting, error = len(writer.held), writer.error
+        code = error.code if waiting and error is not None else None
+        return StoreCondition(code=code, waiting=waiting if code else 0, log=self._files.log())
 
     def next_inbox_id(self) -> int:
         """See `Store`."""
@@ -172,6 +171,10 @@ class Journal:
         else:
             refused = Delivery([(settle, Refused(BusError(Code.BUS_CLOSED, "the store is closing")))], None)
             trio.lowlevel.current_trio_token().run_sync_soon(self._deliver_late, refused)
+
+    def wind_down(self) -> None:
+        """See `Store`."""
+        self._drive.wind_down()
 
     async def publish(self, part: Publish) -> Stored | Duplicate:
         """See `Store`."""
@@ -235,6 +238,8 @@ class Journal:
         await trio.lowlevel.wait_task_rescheduled(_never)
         outcome = told[0]
         if isinstance(outcome, Refused):
+            # Nobody waits for this any more, and a runtime that stops has nothing to learn from it.
+            await trio.lowlevel.checkpoint_if_cancelled()
             error = outcome.error
             # One refusal may answer many: each caller gets an exception of its own.
             raise BusError(error.code, error.message, **error.context) from error

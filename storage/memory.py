@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..actors.clock import Clock, SystemClock
 from ..actors.failpoints import NO_FAILPOINTS, FailPoints
+from .condition import LogState
 from .journal import Journal, NextIds
 from .port import Caps
 from .sqlite.backend import Backend
@@ -32,10 +33,9 @@ class MemoryFiles:
         self._reader = reader
         self._backend = backend
 
-    @property
-    def log_bytes(self) -> int:
+    def log(self) -> LogState:
         """See `Files`."""
-        return 0
+        return LogState()
 
     def close_reader(self) -> None:
         """See `Files`."""

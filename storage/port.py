@@ -1,7 +1,8 @@
 """What a store is: two writes and some reads.
 
 `submit` hands a frozen part over and returns at once; its `settle` is called exactly once on the trio thread, after
-the COMMIT that holds the part (or after the refusal). Parts of one store settle in the order they were submitted.
+the COMMIT that holds the part (or after the refusal). Parts of one store settle in the order they were submitted; where
+the disk is full, a part that still fits may pass those of other shards, never one of its own.
 Whoever needs to wait uses `publish` and `commit`, which are thin waits on top.
 """
 
@@ -14,6 +15,7 @@ import attrs
 import trio
 
 from .commands import Commit, Committed, Duplicate, EmitNumber, Leased, Outcome, Part, Publish, Stored
+from .condition import StoreCondition
 from .pruning import Ages, Past, PruneKind
 from .records import (
     InboxRecord,
@@ -262,6 +264,11 @@ class Store(Protocol):
         """How many inbox rows are open (queued, running, failed), all that was settled counted in."""
         ...
 
+    @property
+    def condition(self) -> StoreCondition:
+        """How the store is doing; asked for every few seconds, answered without the disk."""
+        ...
+
     def next_inbox_id(self) -> int:
         """A row id nobody had; ids may have holes."""
         ...
@@ -287,6 +294,14 @@ class Store(Protocol):
 
     async def take_lease(self, shard: int) -> Leased:
         """The same for a lease."""
+        ...
+
+    def wind_down(self) -> None:
+        """The runtime begins to end: whoever waits for this store must not wait for ever.
+
+        What the disk does not take within ten seconds from now is refused, and with it all that comes after it: with
+        STORE_FULL or STORE_BUSY, or with STORE_IO where nobody knows. A store that can write goes on as before.
+        """
         ...
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:

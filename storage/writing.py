@@ -75,13 +75,14 @@ class BatchWriter:
     """Keeps what is submitted until it is stored or refused.
 
     While the store is full or busy, publishes are refused: nothing has happened yet for them. Everything else records
-    what has happened already; it is kept, in order, and tried again after `wait_s`.
+    what has happened already; it is kept, in order, and tried again after `wait_s`. Of a full store's parts those that
+    still fit are stored, so that work which needs no room goes on; the parts of one shard keep their order.
 
     Attributes:
         held: What is kept, oldest first.
         wait_s: When to try again; 0 while nothing is kept.
         error: Why it is kept.
-        gave_up: Something kept was refused in the end.
+        gave_up: Something kept was refused in the end: nothing that comes after it is written.
     """
 
     _backend: Applies
@@ -90,6 +91,7 @@ class BatchWriter:
     wait_s: float = attrs.field(default=0.0, init=False)
     error: BusError | None = attrs.field(default=None, init=False)
     gave_up: bool = attrs.field(default=False, init=False)
+    _is_open: bool = attrs.field(default=False, init=False)
 
     def write(self, entries: list[Entry]) -> Delivery:
         """Store what is kept and `entries` behind it.
@@ -101,31 +103,87 @@ class BatchWriter:
         """
         batch = self.held + entries if self.held else entries
         self.held = batch
+        if self.gave_up:
+            return self.refuse()
         try:
             outcomes = self._backend.apply([part for part, _ in batch])
         except NotStoredError as refusal:
-            self._back_off(refusal.error)
-            refused = Refused(refusal.error)
-            self.held = [entry for entry in batch if not isinstance(entry[0], Publish)]
-            if not self.held:
-                self.wait_s = 0.0
-            return Delivery([(settle, refused) for part, settle in batch if isinstance(part, Publish)], None)
+            self._is_open = False
+            return self._keep(batch, refusal.error)
         except OpenError as unknown:
+            self._is_open = True
             self._back_off(unknown.error)
             return Delivery([], None)
         self.held = []
         self.wait_s = 0.0
+        self._is_open = False
         kinds = labels_of(part for part, _ in batch) if self._labelled else None
         settled = [(entry[1], outcome) for entry, outcome in zip(batch, outcomes, strict=True)]
         return Delivery(settled, kinds, self._backend.open_messages)
 
     def refuse(self, error: BusError | None = None) -> Delivery:
-        """Give up what is kept, with `error` or with what kept it."""
-        refused = Refused(error or self.error or BusError(Code.STORE_IO, "the store ended"))
+        """Give up what is kept, with `error` or with what kept it; STORE_IO where it may be stored all the same."""
+        reason = error or self.error or BusError(Code.STORE_IO, "the store ended")
+        if error is None and self._is_open:
+            reason = BusError(
+                Code.STORE_IO, f"the store ended; nobody knows whether this is stored: {reason}"
+            )
+        refused = Refused(reason)
         held, self.held = self.held, []
         self.gave_up = self.gave_up or bool(held)
         self.wait_s = 0.0
         return Delivery([(settle, refused) for _, settle in held], None)
+
+    def _keep(self, batch: list[Entry], error: BusError) -> Delivery:
+        """Refuse the publishes of a batch, keep the rest; where there is no room, store of it what fits."""
+        told: list[Outcome | None] = [
+            Refused(error) if isinstance(part, Publish) else None for part, _ in batch
+        ]
+        stored: list[Part] = []
+        self._back_off(error)
+        if error.code is Code.STORE_FULL and len(batch) > 1:
+            stored = self._store_apart(batch, told)
+        if not self._is_open:
+            self.held = [entry for entry, outcome in zip(batch, told, strict=True) if outcome is None]
+        if not self.held:
+            self.wait_s = 0.0
+        settled = [
+            (entry[1], outcome) for entry, outcome in zip(batch, told, strict=True) if outcome is not None
+        ]
+        if not stored:
+            return Delivery(settled, None)
+        return Delivery(settled, labels_of(stored) if self._labelled else None, self._backend.open_messages)
+
+    def _store_apart(self, batch: list[Entry], told: list[Outcome | None]) -> list[Part]:
+        """Store part by part what needs no more room than there is; nothing passes a part of its own shard.
+
+        Args:
+            batch: What does not fit as a whole.
+            told: By entry; filled in.
+        Returns:
+            The parts that are stored.
+        Raises:
+            BusError: the store cannot go on; nobody is told of this batch but that.
+        """
+        stored: list[Part] = []
+        stuck: set[int] = set()
+        for number, (part, _) in enumerate(batch):
+            if isinstance(part, Publish) or part.shard in stuck:
+                continue
+            try:
+                (told[number],) = self._backend.apply([part])
+            except NotStoredError:
+                stuck.add(part.shard)
+            except OpenError as unknown:
+                self._is_open = True
+                self.error = unknown.error
+                rest = [one for one, outcome in zip(batch, told, strict=True) if outcome is None]
+                # Whether it is stored is decided first of all.
+                self.held = [batch[number], *(one for one in rest if one is not batch[number])]
+                break
+            else:
+                stored.append(part)
+        return stored
 
     def _back_off(self, error: BusError) -> None:
         self.error = error

@@ -16,10 +16,10 @@ import attrs
 from ...storage.sqlite.health import integrity, is_wal, log_bytes, newest_time, open_files
 from ...storage.sqlite.look import Look
 from ...storage.sqlite.migrate import load_migrations
+from ...storage.sqlite.mounts import file_system_of, is_unsafe
 from ...storage.sqlite.owner import Owner
 from ...storage.sqlite.settings import MAX_LOG_PAGES
 from ...storage.sqlite.verify import verify
-from .mounts import file_system_of
 from .output import when
 
 MIB: Final = 1024 * 1024
@@ -27,14 +27,6 @@ _LOG_BYTES: Final = 2 * MAX_LOG_PAGES * 4096
 _CLOCK_US: Final = 2_000_000
 _NO_ROOM: Final = 100 * MIB
 _LITTLE_ROOM: Final = 1024 * MIB
-
-# Where shared memory or locks do not work as SQLite's log needs them.
-UNSAFE_FILE_SYSTEMS: Final = frozenset(
-    {
-        "9p", "afs", "ceph", "cifs", "gfs2", "lustre", "ncpfs", "nfs", "nfs4", "prl_fs", "smb2", "smb3", "smbfs",
-        "vboxsf",
-    }
-)  # fmt: skip
 
 
 class Outcome(enum.StrEnum):
@@ -53,11 +45,6 @@ class Finding:
     outcome: Outcome
     text: str
     action: str = ""
-
-
-def is_unsafe(kind: str) -> bool:
-    """Whether a store must not lie on this kind of file system; of `fuse`, only real disks are safe."""
-    return kind in UNSAFE_FILE_SYSTEMS or kind == "fuse" or kind.startswith("fuse.")
 
 
 def check_place(store: Path) -> Iterator[Finding]:
@@ -185,7 +172,6 @@ def check_decisions(uncertain: int, dead: int) -> Iterator[Finding]:
 
 
 __all__ = [
-    "UNSAFE_FILE_SYSTEMS",
     "Finding",
     "Outcome",
     "check_clock",
@@ -195,5 +181,4 @@ __all__ = [
     "check_owner",
     "check_place",
     "check_versions",
-    "is_unsafe",
 ]

@@ -91,7 +91,7 @@ def _examine_rows(look: Look) -> Iterator[Finding]:
     now = now_us()
     found = overview(look)
     yield from check_owner(found.owner, owner_line(found, now))
-    yield from check_live(read_live(found, now))
+    yield from check_live(read_live(found, now), is_owned=found.owner.held == "yes")
     yield from check_clock(look, now)
     yield from check_decisions(found.outbox[OutboxState.UNCERTAIN], sum(one.count for one in found.dead))
 

@@ -47,6 +47,12 @@ def read_live(found: Overview, now: int) -> Live | None:
     return Live(age_s=None if us is None else us / 1_000_000, is_stale=is_stale, said=said)
 
 
+def show_store(live: Live) -> None:
+    """What is wrong with the store, for people; nothing if it is well."""
+    for problem in _problems(live.said):
+        echo_lines(f"\nstore: {problem}")
+
+
 def show_turns(live: Live) -> None:
     """The turns that run, the oldest first, for people."""
     turns = list(_turns(live))
@@ -90,11 +96,20 @@ def show_channels(live: Live) -> None:
     )
 
 
-def check_live(live: Live | None) -> Iterator[Finding]:
-    """Whether a running owner takes messages in, and whether its handlers end; nothing where nobody runs."""
-    if live is None or live.is_stale:
+def check_live(live: Live | None, *, is_owned: bool) -> Iterator[Finding]:
+    """Whether a running owner can write, takes messages in, and whether its handlers end; nothing where nobody runs."""
+    if live is None:
+        return
+    if live.is_stale:
+        if is_owned:
+            text = "the owner has said nothing" + ("" if live.age_s is None else f" for {live.age_s:,.0f} s")
+            action = (
+                "It cannot write, or hangs: look at the room, at who holds the file, and at the owner's log."
+            )
+            yield Finding("store", Outcome.WARN, text, action)
         return
     said = live.said
+    yield from _check_store(said)
     if said.get("intake") == "paused":
         text = f"paused: {_count(said, 'backlog')} messages wait, and the channels read again at nine tenths"
         action = "`shardline inbox list status=queued` shows what waits; it goes on by itself once it is worked off."
@@ -119,6 +134,20 @@ def check_live(live: Live | None) -> Iterator[Finding]:
             yield Finding(
                 "channels", Outcome.FAIL, text, "Give it other credentials and start the bot again."
             )
+
+
+def _check_store(said: Mapping[str, Plain]) -> Iterator[Finding]:
+    found = _problems(said)
+    for problem in found:
+        yield Finding("store", Outcome.WARN, problem, "docs/how-to/when-the-store-fails.md has the steps.")
+    if not found and "store" in said:
+        yield Finding("store", Outcome.OK, "the owner writes it")
+
+
+def _problems(said: Mapping[str, Plain]) -> list[str]:
+    store = said.get("store")
+    problems = store.get("problems") if isinstance(store, Mapping) else None
+    return [one for one in problems if isinstance(one, str)] if isinstance(problems, list | tuple) else []
 
 
 def _turns(live: Live) -> Iterator[Mapping[str, Plain]]:
@@ -161,5 +190,6 @@ __all__ = [
     "check_live",
     "read_live",
     "show_channels",
+    "show_store",
     "show_turns",
 ]

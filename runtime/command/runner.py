@@ -16,6 +16,7 @@ from ..defaults import GRACE_S, MAX_BACKLOG, MAX_INFLIGHT, MAX_LANE_BACKLOG
 from ..logs import set_up_logs
 from ..plugins import load_adapter, settings_of
 from ..run import run
+from ..settings import Value
 from .options import TEXT, Seconds, config_option, store_option
 from .paths import check_new_store
 from .problem import Problem
@@ -62,6 +63,12 @@ _LEVELS = ("debug", "info", "warning", "error")
     type=Seconds(0, 86_400),
     help=f"Seconds a stop waits for turns and sends under way; {GRACE_S:g}.",
 )
+@click.option(
+    "--allow-unsafe-filesystem",
+    "allows_unsafe",
+    is_flag=True,
+    help="Open the store also where its log is known to break: NFS, SMB, 9p, virtiofs, most of FUSE.",
+)
 @config_option
 @click.option(
     "--log-level",
@@ -81,6 +88,7 @@ def command(
     max_lane_backlog: int | None,
     max_backlog: int | None,
     grace_s: float | None,
+    allows_unsafe: bool,
     config: Path | None,
     log_level: str,
     json_logs: bool,
@@ -98,12 +106,14 @@ def command(
     off, it goes on at the next start.
     """
     check_new_store(store)
-    given = {
+    unsafe: Literal["allow"] | None = "allow" if allows_unsafe else None
+    given: dict[str, Value | None] = {
         "durability": durability,
         "max_inflight": max_inflight,
         "max_lane_backlog": max_lane_backlog,
         "max_backlog": max_backlog,
         "grace_s": grace_s,
+        "unsafe_filesystem": unsafe,
     }
     chosen_settings(given, config)
     module, name = load_module(target, with_traceback=traceback)
@@ -124,6 +134,7 @@ def command(
         max_lane_backlog=max_lane_backlog,
         max_backlog=max_backlog,
         grace_s=grace_s,
+        unsafe_filesystem=unsafe,
         config=config,
     )
 

@@ -16,7 +16,7 @@ from ...storage.sqlite.overview import DeadCount, Overview, Waiting, overview
 from ..run import ExitCode
 from .arguments import now_us
 from .health import health_record, is_well, show_health
-from .live import Live, read_live, show_channels, show_turns
+from .live import Live, read_live, show_channels, show_store, show_turns
 from .looking import looking
 from .options import json_option, store_option
 from .output import age, echo_lines, record_of, show_fields, show_json, show_table, when
@@ -145,10 +145,11 @@ def _until(at_us: int, now: int) -> str:
 def _show_live(live: Live) -> None:
     said_ago = "at an unknown time" if live.age_s is None else f"{live.age_s:.0f} s ago"
     echo_lines(f"\nthe owner says, {said_ago}{' (stale)' if live.is_stale else ''}")
-    apart = {"at_us", "channels", "health", "oldest_turns"}
+    apart = {"at_us", "channels", "health", "oldest_turns", "store"}
     show_fields(
         [(f"  {name}", _short(name, value)) for name, value in live.said.items() if name not in apart]
     )
+    show_store(live)
     show_channels(live)
     show_turns(live)
     echo_lines("")

@@ -21,6 +21,7 @@ from ..breaker import CircuitState
 from ..channel_status import ChannelStatus, channel_status
 from ..defaults import PULSE_S
 from ..running import RunningTurn, running_turns
+from ..store_health import StoreHealth, store_health
 
 if TYPE_CHECKING:
     from ..edge import EdgeActor
@@ -92,6 +93,7 @@ class PulseActor:
             "instance": services.store.info.instance,
             "pid": os.getpid(),
             "host": socket.gethostname(),
+            "store": _told_store(store_health(services.store.condition, intake)),
             "intake": "paused" if intake.is_paused else "open",
             "backlog": intake.backlog,
             "max_backlog": intake.max_backlog,
@@ -143,6 +145,15 @@ def _told_health(health: Health) -> Plain:
         "reasons": [
             {**attrs.asdict(reason), "state": str(reason.state)} for reason in health.reasons[:_MAX_REASONS]
         ],
+    }
+
+
+def _told_store(health: StoreHealth) -> dict[str, Plain]:
+    return {
+        "ok": health.is_ok,
+        "problems": list(health.problems),
+        "waiting": health.waiting,
+        "log_bytes": health.log_bytes,
     }
 
 

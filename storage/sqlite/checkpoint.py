@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Final
 
 import apsw
 import structlog
 
+from ..condition import LogState
 from .database import FileSource, close_connection
 from .faults import store_error
-from .settings import CHECKPOINT_PAGES, MAX_LOG_PAGES
+from .settings import CHECKPOINT_PAGES, LOG_WARN_PAGES, MAX_LOG_PAGES, PAGE_BYTES
 
 _BUSY_TIMEOUT_MS: Final = 200
 """Emptying the log holds the writer up while it waits for readers."""
@@ -32,6 +34,7 @@ class Checkpointer:
         self.runs = 0
         self.busy = 0
         self._empty_at = MAX_LOG_PAGES
+        self._pinned_since_s: float | None = None
         self._kick = threading.Event()
         self._stopping = False
         self._connection = source.connect_checkpointer()
@@ -39,6 +42,13 @@ class Checkpointer:
         self._thread = threading.Thread(target=self._run, name="shardline-checkpoint", daemon=True)
         self._thread.start()
         source.on_log = self._note
+
+    def log(self) -> LogState:
+        """How the log is; from any thread."""
+        since_s = self._pinned_since_s
+        # Never 0 while it is pinned: the clock may not have moved on yet.
+        pinned_s = 0.0 if since_s is None else max(0.001, time.monotonic() - since_s)
+        return LogState(self.log_pages * PAGE_BYTES, pinned_s)
 
     def stop(self) -> None:
         """End the thread and its connection; a second call does nothing."""
@@ -66,6 +76,7 @@ class Checkpointer:
         try:
             # Copies what it can and blocks nobody.
             pages, copied = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            self._note_pin(is_pinned=copied < pages)
             if self.log_pages >= self._empty_at and copied == pages:
                 # Writes without a pause kept the log from being begun anew: empty it. The writer waits meanwhile, for
                 # the little that is left to copy and for readers; so a reader that stays is not waited for often.
@@ -80,3 +91,12 @@ class Checkpointer:
             _log.warning("store.checkpoint_failed", bus_error_code=failure.code, error=failure.message)
         else:
             self.busy += copied < pages
+
+    def _note_pin(self, *, is_pinned: bool) -> None:
+        """A reader that stays lets the log grow; what it has grown to is given back once the reader has ended."""
+        if not is_pinned:
+            self._pinned_since_s = None
+        elif self._pinned_since_s is None:
+            self._pinned_since_s = time.monotonic()
+        if is_pinned and self.log_pages >= LOG_WARN_PAGES:
+            self._empty_at = min(self._empty_at, LOG_WARN_PAGES)

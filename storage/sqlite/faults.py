@@ -23,9 +23,15 @@ def is_unique_error(error: Exception) -> bool:
 
 
 def store_error(error: Exception, what: str) -> BusError:
-    """The typed error for an error of SQLite."""
+    """The typed error for an error of SQLite.
+
+    Raises:
+        AssertionError: a transaction of ours read before it wrote, without BEGIN IMMEDIATE: no waiting mends that.
+    """
     if isinstance(error, BusError):
         return error
+    if _extended(error) == apsw.SQLITE_BUSY_SNAPSHOT:
+        raise AssertionError(f"{what}: a deferred transaction wrote over an old snapshot") from error
     if isinstance(error, _CORRUPT):
         code = Code.STORE_CORRUPT
     elif isinstance(error, _BUSY):

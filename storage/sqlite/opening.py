@@ -20,6 +20,7 @@ from .faults import store_error
 from .files import check_files, create_private
 from .lock import OwnerLock
 from .migrate import Migration, back_up, check_settings, inspect, load_migrations, migrate
+from .mounts import check_file_system
 from .settings import Settings
 
 _log: Final[structlog.typing.FilteringBoundLogger] = structlog.get_logger()
@@ -50,6 +51,7 @@ def open_file(
             STORE_FULL or STORE_IO. The file is as it was.
     """
     steps = load_migrations() if migrations is None else migrations
+    check_file_system(path, is_allowed=settings.allows_unsafe)
     lock = OwnerLock.take(path, wait_s=settings.lock_wait_s)
     try:
         check_files(path)

@@ -18,6 +18,9 @@ PAGE_BYTES: Final = 4_096
 CHECKPOINT_PAGES: Final = 2_000
 """The write-ahead log is copied into the database from this many pages on."""
 
+LOG_WARN_PAGES: Final = 8_192
+"""A log of as many pages (32 MiB) that a reader has let grow is emptied when the reader has ended."""
+
 MAX_LOG_PAGES: Final = 16_384
 """From this many pages (64 MiB) on the log is emptied even if the writer must wait for it."""
 
@@ -38,6 +41,7 @@ class Settings:
         cache_bytes: Page cache of the writer.
         lock_wait_s: How long an opening waits for another owner to go.
         vfs: Name of a registered SQLite VFS; None is the usual one.
+        allows_unsafe: Open it also where the file system is known to break it.
     """
 
     shard_count: int = 16
@@ -47,3 +51,4 @@ class Settings:
     cache_bytes: int = 2 * 1024 * 1024
     lock_wait_s: float = 0.0
     vfs: str | None = None
+    allows_unsafe: bool = False

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Literal
 
 import apsw
 
 from ...actors.clock import Clock, SystemClock
 from ...actors.failpoints import NO_FAILPOINTS, FailPoints
+from ..condition import LogState
 from ..journal import DEFAULT_PASSES, Journal, Mode, NextIds, check_clock
 from ..port import Caps
 from .backend import Backend
@@ -18,7 +20,7 @@ from .faults import store_error
 from .lock import OwnerLock
 from .opening import open_file
 from .reader import SqliteReader
-from .settings import LOCK_WAIT_S, PAGE_BYTES, Durability, Emits, Settings
+from .settings import LOCK_WAIT_S, Durability, Emits, Settings
 
 
 class StoreFiles:
@@ -41,10 +43,9 @@ class StoreFiles:
         self._reader = SqliteReader(self._source.connect_reader(), shard_count, owned=True)
         return self._reader
 
-    @property
-    def log_bytes(self) -> int:
+    def log(self) -> LogState:
         """See `Files`."""
-        return 0 if self._checkpointer is None else self._checkpointer.log_pages * PAGE_BYTES
+        return LogState() if self._checkpointer is None else self._checkpointer.log()
 
     def close_reader(self) -> None:
         """See `Files`."""
@@ -73,6 +74,7 @@ def open_sqlite(
     failpoints: FailPoints = NO_FAILPOINTS,
     passes: int = DEFAULT_PASSES,
     recovers: bool = True,
+    unsafe_filesystem: Literal["refuse", "allow"] = "refuse",
 ) -> Journal:
     """Open a store file, or make one, and become its only owner. Called inside a trio run.
 
@@ -88,6 +90,8 @@ def open_sqlite(
         emits: "relayed" leaves emits to a relay, as a backend without transactions over homes would.
         failpoints: For tests.
         passes: Rounds of the trio loop after a commit under "full"; see `ThreadDrive`.
+        unsafe_filesystem: Whether it may lie where a write-ahead log is known to break (NFS, SMB, 9p, virtiofs, most of
+            FUSE).
         recovers: False leaves what a crash left to the next opening, which must learn of it.
     Returns:
         A journal that writes once `run` runs; `close` it if it never does.
@@ -107,6 +111,7 @@ def open_sqlite(
         # A visitor asks again by itself, and must never hold up an owner that starts.
         lock_wait_s=LOCK_WAIT_S if recovers else 0.0,
         vfs=vfs,
+        allows_unsafe=unsafe_filesystem == "allow",
     )
     opened = open_file(Path(path), settings, clock.wall_us())
     backend = Backend(

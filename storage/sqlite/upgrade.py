@@ -14,6 +14,7 @@ from .faults import store_error
 from .files import check_files
 from .lock import OwnerLock
 from .migrate import Found, Migration, back_up, check_settings, inspect, load_migrations, migrate
+from .mounts import check_file_system
 from .settings import Settings
 
 
@@ -38,6 +39,7 @@ def upgrade_file(path: Path, now_us: int, migrations: Sequence[Migration] | None
             STORE_BUSY, STORE_FULL, STORE_IO, UNSAFE_FILESYSTEM. The store is as it was.
     """
     steps = load_migrations() if migrations is None else migrations
+    check_file_system(path, is_allowed=False)
     check_files(path)
     if not path.exists():
         raise BusError(Code.NOT_FOUND, f"there is no file {path}", path=str(path))

@@ -1,10 +1,11 @@
+import attrs
 import pytest
 import trio
 from trio.testing import MockClock
 
 from shardline.actors.errors import BusError, Code
 from shardline.actors.restart import Backoff, Restart, RestartBudget, Strategy
-from shardline.actors.supervisor import ChildSpec
+from shardline.actors.supervisor import ChildSpec, Supervisor
 from tests.kits.stage import Boom, Stage, crash_after, escalation_of, running, settle, states
 
 
@@ -308,3 +309,29 @@ async def test_a_failed_clean_up_is_logged_and_nobody_is_left_behind(
     assert stage.take() == "-c -b -a"
     assert [(line["actor"], line["state"]) for line in stage.lines("actor.crashed")] == [("b", "stopping")]
     assert supervisor.statistics()[1].crashes == 1
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_the_end_is_told_before_any_child_is_stopped(
+    stage: Stage, autojump_clock: MockClock, is_cancelled: bool
+) -> None:
+    alive: list[str] = []
+    supervisor = Supervisor(
+        "root",
+        [stage.child("a"), attrs.evolve(stage.child("b"), escalates=True)],
+        log=stage.log,
+        ending=lambda: alive.append(stage.take()),
+    )
+
+    async def drive() -> None:
+        await settle()
+        stage.crash("b")
+
+    if is_cancelled:
+        async with running(supervisor):
+            await settle()
+    else:
+        await escalation_of(supervisor.run, drive)
+
+    assert alive == ["+a +b" if is_cancelled else "+a +b -b"]
+    assert stage.take() == ("-b -a" if is_cancelled else "-a")

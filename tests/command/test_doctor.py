@@ -7,9 +7,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from shardline.runtime.command import checks, mounts
-from shardline.runtime.command.checks import is_unsafe
-from shardline.runtime.command.mounts import kind_in
+from shardline.runtime.command import checks
+from shardline.storage.sqlite import mounts
+from shardline.storage.sqlite.mounts import is_unsafe, kind_in
 from tests.kits.operated import make_store, operate, owner_of
 
 

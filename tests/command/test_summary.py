@@ -2,6 +2,7 @@ from shardline import Status
 from shardline.adapters.transcript import Tally
 from shardline.runtime.command.summary import Summary, summarize
 from shardline.runtime.intake import IntakeStatus
+from shardline.runtime.store_health import StoreHealth
 from shardline.storage.records import InboxStatus, OutboxState
 
 
@@ -26,6 +27,7 @@ def status(
         running_sends=0,
         overdue_turns=0,
         oldest_turns=(),
+        store=StoreHealth(problems=(), waiting=0, log_bytes=0),
         intake=IntakeStatus(
             is_paused=False, backlog=0, resume_at=900, max_backlog=1_000, max_lane_backlog=100
         ),

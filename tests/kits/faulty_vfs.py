@@ -12,7 +12,7 @@ import attrs
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-Operation = Literal["sync", "write"]
+Operation = Literal["sync", "write", "any"]
 
 
 @attrs.frozen
@@ -20,7 +20,7 @@ class Fault:
     """What the files of one kind meet.
 
     Attributes:
-        operation: What fails.
+        operation: What fails; "any" counts opens, reads, writes, syncs, truncations and looks at the size together.
         suffix: Of the files' names: "-wal" for the log, "db" for the database itself.
         nth: The first call that fails, 1 is the next.
         count: How many calls fail; None is for ever.
@@ -54,6 +54,9 @@ class FaultyVfs(apsw.VFS):
             self._fault = fault
 
     def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> FaultyFile:  # noqa: N802
+        path = name.filename() if isinstance(name, apsw.URIFilename) else name or ""
+        if self.is_due("any", path, late=False):
+            raise apsw.CantOpenError("a fault of the test")
         return FaultyFile(self, name, flags)
 
     def is_due(self, operation: Operation, path: str, *, late: bool) -> bool:
@@ -96,6 +99,20 @@ class FaultyFile(apsw.VFSFile):
         super().xWrite(data, offset)
         self._meet("write", late=True)
 
+    def xRead(self, amount: int, offset: int) -> bytes:  # noqa: N802
+        self._meet("any", late=False)
+        return super().xRead(amount, offset)
+
+    def xTruncate(self, size: int) -> None:  # noqa: N802
+        self._meet("any", late=False)
+        super().xTruncate(size)
+
+    def xFileSize(self) -> int:  # noqa: N802
+        self._meet("any", late=False)
+        return super().xFileSize()
+
     def _meet(self, operation: Operation, *, late: bool) -> None:
+        if operation != "any":
+            self._meet("any", late=late)
         if self._vfs.is_due(operation, self._path, late=late):
             raise self._vfs.error()

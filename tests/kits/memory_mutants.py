@@ -20,6 +20,7 @@ from shardline.storage.commands import (
     Stored,
     TakeLease,
 )
+from shardline.storage.condition import StoreCondition
 from shardline.storage.journal import Journal
 from shardline.storage.port import Caps, Reader, Settle, StoreInfo
 
@@ -74,6 +75,13 @@ class WallStore:
     @property
     def open_messages(self) -> int:
         return self.store.open_messages
+
+    @property
+    def condition(self) -> StoreCondition:
+        return self.store.condition
+
+    def wind_down(self) -> None:
+        self.store.wind_down()
 
     def next_inbox_id(self) -> int:
         return self.store.next_inbox_id()

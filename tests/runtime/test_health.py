@@ -15,7 +15,7 @@ from shardline.actors.child import ChildState, ChildStatistics
 from shardline.actors.clock import FakeClock
 from shardline.adapters.base import NotSent, Uncertain
 from shardline.runtime.channel_status import ChannelStatus
-from shardline.runtime.defaults import EDGE_REPORT_S, LOG_BYTES, PULSE_S
+from shardline.runtime.defaults import EDGE_REPORT_S, LOG_WARN_BYTES, PULSE_S
 from shardline.runtime.edge_report import EdgeReport, EdgeReports
 from shardline.runtime.health import Facts, Health, HealthState, health_of, judge
 from shardline.runtime.intake import IntakeStatus
@@ -27,7 +27,7 @@ from tests.kits.operated import operate
 OPEN = IntakeStatus(is_paused=False, backlog=0, resume_at=9, max_backlog=10, max_lane_backlog=10)
 WELL = Facts(
     trouble=None,
-    log_bytes=LOG_BYTES,
+    log_bytes=LOG_WARN_BYTES,
     intake=OPEN,
     overdue_turns=0,
     breakers=(),
@@ -49,8 +49,8 @@ def words(health: Health) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("facts", "word", "state"),
     [
-        (attrs.evolve(WELL, trouble=BusError(Code.STORE_FULL, "full")), "store_failing", "failing"),
-        (attrs.evolve(WELL, log_bytes=LOG_BYTES + 1), "log_grown", "degraded"),
+        (attrs.evolve(WELL, trouble=Code.STORE_FULL), "store_failing", "failing"),
+        (attrs.evolve(WELL, log_bytes=LOG_WARN_BYTES + 1), "log_grown", "degraded"),
         (attrs.evolve(WELL, intake=attrs.evolve(OPEN, is_paused=True)), "intake_paused", "degraded"),
         (attrs.evolve(WELL, overdue_turns=1), "turns_overdue", "degraded"),
         (
@@ -83,7 +83,7 @@ def test_each_thing_that_is_wrong_has_its_word(facts: Facts, word: str, state: s
 
 def test_nothing_wrong_is_ok_and_the_worst_counts() -> None:
     assert health_of(judge(WELL)) == Health(HealthState.OK, ())
-    both = attrs.evolve(WELL, dead=1, uncertain=1, trouble=BusError(Code.STORE_BUSY, "busy"))
+    both = attrs.evolve(WELL, dead=1, uncertain=1, trouble=Code.STORE_BUSY)
     health = health_of(judge(both))
     assert health.state is HealthState.FAILING
     assert [reason.word for reason in health.reasons] == ["store_failing", "sends_uncertain", "letters_dead"]

@@ -65,7 +65,8 @@ def commit(shard: int) -> Commit:
 
 
 def test_full_store_refuses_publishes_and_keeps_the_rest_in_order() -> None:
-    bench = Bench(Disk(full=2))
+    # Each time all at once, then one by one.
+    bench = Bench(Disk(full=3 + 4))
     first = [bench.entry("a", commit(1)), bench.entry("p", publish()), bench.entry("b", TakeLease(2))]
     told = [
         bench.write(*first),
@@ -77,6 +78,55 @@ def test_full_store_refuses_publishes_and_keeps_the_rest_in_order() -> None:
     assert [outcome for name, outcome in bench.told if name in {"p", "q"}] == [Refused(FULL)] * 2
     assert [type(part) for part in bench.disk.batches[0]] == [Commit, TakeLease, Commit, Publish]
     assert bench.writer.held == []
+
+
+def test_what_fits_into_a_full_store_is_stored_past_other_shards_alone() -> None:
+    bench = Bench(Disk(full=2))
+    told = bench.write(
+        bench.entry("big", commit(1)),
+        bench.entry("behind", commit(1)),
+        bench.entry("p", publish()),
+        bench.entry("small", commit(2)),
+    )
+
+    assert told == ["p", "small"]
+    assert bench.write() == ["big", "behind"]
+
+
+def test_a_part_of_unknown_outcome_comes_first_afterwards() -> None:
+    class Torn(Disk):
+        def apply(self, parts: Sequence[Part]) -> list[Outcome]:
+            if self.full == 1:
+                self.known = False
+            return super().apply(parts)
+
+    bench = Bench(Torn(full=3))
+    told = bench.write(
+        bench.entry("a", commit(1)), bench.entry("b", commit(2)), bench.entry("c", commit(3)),
+        bench.entry("p", publish()),
+    )  # fmt: skip
+
+    assert told == ["p"]
+    assert bench.write() == ["b", "a", "c"]
+
+
+def test_what_may_be_stored_all_the_same_is_not_given_up_as_not_stored() -> None:
+    bench = Bench(Disk(full=1, known=False))
+    bench.write(bench.entry("p", publish()))
+    [(_, outcome)] = bench.writer.refuse().settled
+
+    assert isinstance(outcome, Refused)
+    assert outcome.error.code is Code.STORE_IO
+
+
+def test_nothing_is_written_after_what_was_given_up() -> None:
+    bench = Bench(Disk(full=1))
+    bench.write(bench.entry("a", commit(1)))
+    bench.writer.refuse()
+
+    assert bench.write(bench.entry("b", commit(1))) == ["b"]
+    assert bench.told == [("b", Refused(FULL))]
+    assert bench.disk.batches == []
 
 
 def test_batch_of_unknown_outcome_is_kept_whole() -> None:

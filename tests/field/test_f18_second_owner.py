@@ -1,0 +1,83 @@
+"""Field entry 18: a second process on the same store ends at once and changes nothing; a killed one leaves no lock."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import apsw
+
+BOT = """
+import sys
+from shardline import Topology, run
+from shardline.testing import FakeChannel
+topology = Topology()
+@topology.on("chat.message")
+async def answer(ctx, message): ...
+class Says(FakeChannel):
+    async def run(self, edge, *, task_status):
+        task_status.started()
+        print("up", flush=True)
+        await super().run(edge)
+started = __import__("time").monotonic()
+try:
+    run(topology, store="bot.db", adapters=[Says()])
+finally:
+    print(__import__("time").monotonic() - started, flush=True)
+"""
+
+
+def start(folder: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", BOT],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_up(bot: subprocess.Popen[str]) -> None:
+    assert bot.stdout is not None
+    assert bot.stdout.readline() == "up\n"
+
+
+def openings(folder: Path) -> list[tuple[object, ...]]:
+    database = apsw.Connection(str(folder / "bot.db"), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        return database.execute("SELECT id, clean FROM instance ORDER BY id").fetchall()
+    finally:
+        database.close()
+
+
+def test_the_second_owner_ends_within_a_second_and_after_a_kill_the_next_starts_at_once(
+    tmp_path: Path,
+) -> None:
+    first = start(tmp_path)
+    try:
+        wait_up(first)
+        before = openings(tmp_path)
+        second = start(tmp_path)
+        said, errors = second.communicate(timeout=30)
+        assert second.returncode == 1
+        assert "STORE_LOCKED" in errors
+        assert float(said) < 1.0
+        assert openings(tmp_path) == before
+    finally:
+        first.send_signal(signal.SIGKILL)
+        first.communicate(timeout=30)
+    third = start(tmp_path)
+    began_s = time.monotonic()
+    try:
+        wait_up(third)
+        assert time.monotonic() - began_s < 10.0
+        assert len(openings(tmp_path)) == 2
+    finally:
+        third.send_signal(signal.SIGTERM)
+        third.communicate(timeout=30)
+    assert third.returncode == 0

@@ -1,0 +1,76 @@
+"""Disks that fill up: a store whose file may not grow any more, or whose log takes no write."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import apsw
+
+from shardline.storage.journal import Journal, Mode
+from shardline.storage.sqlite import open_sqlite
+
+PLENTY = 2**30
+
+
+class Disk:
+    """One store file on a disk that may have room for so many pages and no more.
+
+    Args:
+        path: The store's file.
+        mode: Of the store.
+        vfs: Of the store.
+    Attributes:
+        store: Open, not yet run.
+    """
+
+    def __init__(self, path: Path, mode: Mode = "inline", *, vfs: str | None = None) -> None:
+        connections: list[apsw.Connection] = []
+        apsw.connection_hooks.append(connections.append)
+        try:
+            self.store: Journal = open_sqlite(path, mode=mode, durability="normal", vfs=vfs)
+        finally:
+            apsw.connection_hooks.remove(connections.append)
+        self._writer = next(one for one in connections if not one.readonly("main"))
+
+    def leave(self, pages: int) -> None:
+        """Let the file grow by so many pages and no further."""
+        ((now,),) = self._writer.execute("PRAGMA page_count").fetchall()
+        assert isinstance(now, int)
+        self._limit(now + pages)
+
+    def heal(self) -> None:
+        """Room for all."""
+        self._limit(PLENTY)
+
+    def _limit(self, pages: int) -> None:
+        self._writer.execute(f"PRAGMA max_page_count = {pages}").fetchall()
+
+
+@contextmanager
+def beside(script: str, path: Path) -> Generator[subprocess.Popen[bytes]]:
+    """Another process that does something to the store: it says when it has begun, and ends with its input."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with process:
+        assert process.stdout.readline()
+        yield process
+        process.stdin.close()
+
+
+@contextmanager
+def held_by(path: Path) -> Generator[None]:
+    """Another connection has the write lock."""
+    other = apsw.Connection(str(path))
+    other.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        other.execute("ROLLBACK")
+        other.close()
