@@ -16,6 +16,7 @@ from ..runtime.channel import (
     Reconciles,
     SendOutcome,
     Sent,
+    Splits,
     Stored,
     Uncertain,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "Reconciles",
     "SendOutcome",
     "Sent",
+    "Splits",
     "Stored",
     "Uncertain",
 ]

@@ -235,6 +235,15 @@ class Reconciles(Protocol):
         ...
 
 
+@runtime_checkable
+class Splits(Protocol):
+    """An adapter that cuts long texts itself, where `max_text` does not say it all (markup, say)."""
+
+    def split(self, text: str) -> list[str]:
+        """The parts of a text, in order, each with something to see; pure. A text that fits is one part."""
+        ...
+
+
 __all__ = [
     "NO_ADDRESS",
     "UNKNOWN_TOPIC",
@@ -251,6 +260,7 @@ __all__ = [
     "Reconciles",
     "SendOutcome",
     "Sent",
+    "Splits",
     "Stored",
     "Uncertain",
 ]

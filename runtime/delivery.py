@@ -10,7 +10,7 @@ import trio
 from ..actors.errors import Code
 from ..storage.records import OnUncertain, OutboundContent
 from .alarms import Alarms
-from .channel import Adapter, HasChats, NotSent, Reconciles, SendOutcome, Sent, Uncertain
+from .channel import Adapter, HasChats, NotSent, Reconciles, SendOutcome, Sent, Splits, Uncertain
 from .pauses import Pauses
 from .pool import WorkerPool
 from .rates import Chat
@@ -36,6 +36,7 @@ class DeliveryActor:
 
     Attributes:
         line: Who may send next.
+        splits: The adapter, if it cuts long texts itself.
         on_stop: Called once if the channel refuses the bot's credentials.
     """
 
@@ -50,6 +51,7 @@ class DeliveryActor:
         self.adapter = adapter
         self.retry = retry
         self.can_look_up = adapter.caps.reconciles and isinstance(adapter, Reconciles)
+        self.splits: Splits | None = adapter if isinstance(adapter, Splits) else None
         self.pool: WorkerPool[Send] = WorkerPool(adapter.caps.concurrency, self._work)
         self.line: SendLine[Send] = SendLine(self.pool, adapter.caps.limits, self._chat_of, alarms)
         self.pauses = Pauses(adapter.name, self.line, self.stop)

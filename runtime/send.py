@@ -15,6 +15,19 @@ if TYPE_CHECKING:
     from .shard import ShardActor
 
 
+_PARTS_SPAN = 1 << 32
+
+
+def place_of(record: OutboxRecord) -> int:
+    """The place of a send in its lane."""
+    return record.seq * _PARTS_SPAN + record.part
+
+
+def split_place(place: int) -> tuple[int, int]:
+    """The seq and part of a place."""
+    return divmod(place, _PARTS_SPAN)
+
+
 class PendingRow:
     """An outbox row in a lane. It never holds a token: what a handler decided is never held back."""
 
@@ -31,8 +44,8 @@ class PendingRow:
 
     @property
     def seq(self) -> int:
-        """The row's place in its shard."""
-        return self.record.seq
+        """The row's place in its lane: its seq, and behind that its part, for the parts of a text share one."""
+        return place_of(self.record)
 
     @property
     def is_remembered(self) -> bool:

@@ -20,7 +20,7 @@ from .outbox_rules import (
 from .outbox_steps import placed
 from .reports import report_send
 from .retry import rest_us
-from .send import PendingRow, Send
+from .send import PendingRow, Send, place_of
 from .send_outcome import lets_next_go, outcome_moves
 from .shard_lookups import end_lookup
 from .shard_messages import LookedUp, SendDue, SendEnded
@@ -173,7 +173,7 @@ class ShardOutbox:
             self.lanes.release(self.lanes.take(lane))
             self.look(lane)
         elif lane is not None:
-            self.lanes.pass_over(lane, record.seq)
+            self.lanes.pass_over(lane, place_of(record))
 
     # --- outcomes --------------------------------------------------------------------------------------------
 

@@ -24,6 +24,9 @@ from .records import (
     StoredTimer,
 )
 
+LAST_PART = 2**32 - 1
+"""No text has as many parts."""
+
 Settle = Callable[[Outcome], None]
 
 
@@ -100,8 +103,10 @@ class Reader(Protocol):
         """The first conversation key greater than `after` that has an open outbox row (not sent, not dead)."""
         ...
 
-    def outbox_lane(self, shard: int, key: str, after_seq: int, limit: int) -> list[StoredOutbox]:
-        """Open rows of one conversation with a seq greater than `after_seq`, ordered by (seq, part).
+    def outbox_lane(
+        self, shard: int, key: str, after_seq: int, limit: int, *, after_part: int = LAST_PART
+    ) -> list[StoredOutbox]:
+        """Open rows of one conversation behind `after_seq` and, of that seq, `after_part`, ordered by (seq, part).
 
         Rows of one seq (the parts of one text) are never torn apart by `limit`.
         """

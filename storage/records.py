@@ -172,6 +172,7 @@ class OutboundContent:
         correlation_id: Carried from the message that caused it.
         hops: The cause's hops + 1.
         is_bulk: Interactive sends of the channel may pass it.
+        parts: How many parts its text has; this is one of them.
     """
 
     text: str
@@ -181,6 +182,7 @@ class OutboundContent:
     correlation_id: str | None = None
     hops: int = 0
     is_bulk: bool = False
+    parts: int = 1
 
 
 class ControlStatus(enum.StrEnum):

@@ -9,13 +9,16 @@ import attrs
 from ...actors.event import Event
 from ...actors.message import BusMessage
 from ..commands import EmitNumber
+from ..records import OutboundContent
 
 FirstInbox = tuple[int, int, int, BusMessage | None]
 """id, partition, offset, message of the row that stands under a key already; None, its message is purged."""
 FirstEvent = tuple[int, int, int, Event]
 """The same of an event."""
-FirstOutbox = tuple[int, int, int, str, str | None]
-"""id, shard, seq, conversation key, text of the send that stands under an identity already; None, it is purged."""
+Said = tuple[str, int]
+"""What a send says, and how many parts it has: one key sends one thing."""
+FirstOutbox = tuple[int, int, int, str, Said | None]
+"""id, shard, seq, conversation key, what the send says that stands under an identity already; None, it is purged."""
 Identity = tuple[str, str, int]
 """channel, idempotency key, part."""
 
@@ -32,6 +35,11 @@ class Known:
 
 NOTHING_KNOWN: Final = Known()
 """Before anything is looked up; not to be changed."""
+
+
+def said(content: OutboundContent) -> Said:
+    """What two sends under one identity have to agree in."""
+    return content.text, content.parts
 
 
 def is_other_message(first: BusMessage | None, message: BusMessage) -> bool:

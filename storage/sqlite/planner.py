@@ -7,6 +7,7 @@ Whether a move meets the row it names is for the database to say: the count of c
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from ...actors.codec import CODEC_VERSION, pack_event
@@ -43,6 +44,7 @@ from .known import (
     emit_key,
     is_other_event,
     is_other_message,
+    said,
 )
 from .numbers import Numbers
 from .plan import Plan, Transition, check_home
@@ -282,7 +284,7 @@ class Planner:
         identity = (record.channel, record.idempotency_key, record.part)
         first = self._outbox.get(identity) or self._known.outbox.get(identity)
         if first is not None:
-            if first[3] != record.conversation_key or first[4] not in {None, content.text}:
+            if first[3] != record.conversation_key or first[4] not in {None, said(content)}:
                 raise BusError(
                     Code.IDENTITY_MISMATCH,
                     "another send stands under this channel, key and part",
@@ -321,16 +323,32 @@ class Planner:
         code = record.errors[-1].code if record.errors else None
         word = "enqueue+start" if started else "enqueue"
         self._transitions.append((record.shard, "out", record.id, "", state, word, claim, at_us, code))
-        self._outbox[identity] = (record.id, record.shard, seq, record.conversation_key, content.text)
+        self._outbox[identity] = (record.id, record.shard, seq, record.conversation_key, said(content))
         return Stored(record.id, seq, seq, started)
 
     def _emit(self, part: Commit) -> tuple[Stored | Duplicate, ...]:
         if self._atomic:
-            return tuple(self._new_row(emit.row, part.at_us, False, emit.number) for emit in part.emits)
+            return tuple(self._arrivals(part))
         for emit in part.emits:
             self._reserve_id(emit.row)
             self.plan.emits.append(pack_emit(emit, part.at_us))
         return ()
+
+    def _arrivals(self, part: Commit) -> Iterator[Stored | Duplicate]:
+        """The emits of a Commit, at their homes at once; parts of one text share one seq."""
+        seq = 0
+        last: tuple[str, str] | None = None
+        for emit in part.emits:
+            row = emit.row
+            if not isinstance(row, NewOutbox):
+                last = None
+                yield self._new_row(row, part.at_us, False, emit.number)
+                continue
+            text = (row.record.channel, row.record.idempotency_key)
+            if text != last:
+                seq = self._next_seq(row.record.shard)
+            last = text
+            yield self._send(row, part.at_us, False, seq)
 
     def _reserve_id(self, row: NewRow) -> None:
         """A waiting emit keeps its row's id: no accept of a later opening may take it."""

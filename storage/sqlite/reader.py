@@ -12,7 +12,7 @@ import apsw
 from ...actors.errors import BusError, Code
 from ...actors.keys import shard_of
 from ..commands import EmitNumber, Publish
-from ..port import HistoryRow, StoredState
+from ..port import LAST_PART, HistoryRow, StoredState
 from ..records import (
     ControlStatus,
     InboxRecord,
@@ -56,7 +56,8 @@ _NEXT_OUTBOX_KEY: Final = (
     f" WHERE shard = ? AND conversation_key > ? AND {OPEN_OUTBOX} ORDER BY conversation_key LIMIT 1"
 )
 _OUTBOX_LANE_ROWS: Final = (
-    f"shard = ?1 AND conversation_key = ?2 AND seq > ?3 AND {OPEN_OUTBOX} ORDER BY seq, part"
+    "shard = ?1 AND conversation_key = ?2 AND (seq, part) > (?3, ?5)"
+    f" AND {OPEN_OUTBOX} ORDER BY seq, part"
 )
 # The page ends with the last row of the text that its last row belongs to.
 _OUTBOX_LANE: Final = (
@@ -138,9 +139,12 @@ class SqliteReader(TimerReads):
         rows = self._query(_NEXT_OUTBOX_KEY, (shard, after))
         return cast("str", rows[0][0]) if rows else None
 
-    def outbox_lane(self, shard: int, key: str, after_seq: int, limit: int) -> list[StoredOutbox]:
+    def outbox_lane(
+        self, shard: int, key: str, after_seq: int, limit: int, *, after_part: int = LAST_PART
+    ) -> list[StoredOutbox]:
         """See `Reader`."""
-        return [read_outbox(row) for row in self._query(_OUTBOX_LANE, (shard, key, after_seq, limit))]
+        rows = self._query(_OUTBOX_LANE, (shard, key, after_seq, limit, after_part))
+        return [read_outbox(row) for row in rows]
 
     def claimed(self) -> list[InboxRecord]:
         """See `Reader`."""

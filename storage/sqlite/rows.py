@@ -211,6 +211,8 @@ def pack_content(content: OutboundContent) -> bytes:
         record["hops"] = content.hops
     if content.is_bulk:
         record["bulk"] = True
+    if content.parts > 1:
+        record["parts"] = content.parts
     try:
         return msgpack.packb(record)
     except (UnicodeEncodeError, OverflowError) as error:
@@ -236,6 +238,7 @@ def unpack_content(data: bytes, version: int, inbox_id: int | None) -> OutboundC
             correlation_id=optional_text(record, "correlation_id"),
             hops=optional_count(record, "hops") or 0,
             is_bulk=record.get("bulk") is True,
+            parts=optional_count(record, "parts") or 1,
         )
     except (ValueError, AttributeError, msgpack.UnpackException) as error:
         raise BusError(Code.INVALID_MESSAGE, f"a stored send is damaged: {error!r}") from error
