@@ -38,6 +38,8 @@ class ChannelCaps:
             its next message waits, instead of being refused.
         topics: Topics the adapter produces.
         limits: How many sends the platform takes, per chat, group and bot.
+        block_on_uncertain: A send whose result nobody knows holds all that comes behind it in its conversation, until
+            that is decided; else it holds the further parts of its own text alone.
     """
 
     max_text: int = 4096
@@ -50,6 +52,7 @@ class ChannelCaps:
     send_timeout_s: float = 30.0
     topics: tuple[str, ...] = ("chat.message",)
     limits: RateLimits = NO_LIMITS
+    block_on_uncertain: bool = False
 
     @property
     def on_uncertain(self) -> OnUncertain:

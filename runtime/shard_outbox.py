@@ -10,6 +10,7 @@ from ..storage.records import OutboxRecord, OutboxState, OutboxStatus
 from .backlog import OutboxBacklog
 from .effects import Effect
 from .lanes import Lanes
+from .outbox_holds import is_blocked, is_drop, is_later_part, may_not_start, may_ride, moves_of_drop
 from .outbox_rules import (
     Release,
     Resend,
@@ -174,6 +175,15 @@ class ShardOutbox:
             self.look(lane)
         elif lane is not None:
             self.lanes.pass_over(lane, place_of(record))
+        if lane is not None:
+            self.lanes.drop(lane, lambda row: is_later_part(row.record, record))
+
+    def decided(self, record: OutboxRecord) -> None:
+        """A decision over this row is on disk: what it blocked goes on."""
+        delivery = self._services.deliveries.get(record.channel)
+        if delivery is not None and delivery.adapter.caps.block_on_uncertain:
+            self.lanes.read_again(record.conversation_key, place_of(record))
+            self._shard.flush_soon()
 
     # --- outcomes --------------------------------------------------------------------------------------------
 
@@ -207,6 +217,8 @@ class ShardOutbox:
         lane.arriving += 1
         delivery = self._services.deliveries.get(row.record.channel)
         if delivery is None or not was_idle or self._shard.is_stopping:
+            return lane, False
+        if is_blocked(key, row.record.shard, delivery.adapter.caps, self._services.store.reader):
             return lane, False
         if not delivery.line.try_take(key, is_bulk=row.content.is_bulk):
             return lane, False
@@ -251,6 +263,9 @@ class ShardOutbox:
                 record.next_attempt_at_us is None or (row.is_looked_up and row.is_parked)
             )
             if delivery is None or delivery.line.is_stopped or parked:
+                self.lanes.release(self.lanes.take(lane))
+                continue
+            if may_not_start(record, delivery.adapter.caps, services.store.reader):
                 self.lanes.release(self.lanes.take(lane))
                 continue
             rest = rest_us(record.next_attempt_at_us, record.wait_us, services.clock.wall_us())
@@ -306,7 +321,10 @@ class ShardOutbox:
         pool = send.delivery.pool
         after = moves[-1].after
         now_us = self._services.clock.wall_us()
-        following = self._ride(lane, send) if lets_next_go(after) else None
+        if is_drop(moves[-1]):
+            self.lanes.drop(lane, lambda waiting: is_later_part(waiting.record, after))
+            moves = (*moves, *moves_of_drop(moves[-1], self._services.store.reader, now_us=now_us))
+        following = self._ride(lane, send, after) if lets_next_go(after) else None
         if following is None:
             send.free_slot()
             all_moves = moves
@@ -334,14 +352,12 @@ class ShardOutbox:
         commit = Commit(shard=shard.number, epoch=shard.epoch, at_us=now_us, outbox=all_moves, facts=facts)
         shard.submit(commit, then)
 
-    def _ride(self, lane: OutboxLane, send: Send) -> PendingRow | None:
+    def _ride(self, lane: OutboxLane, send: Send, after: OutboxRecord) -> PendingRow | None:
         """The next head, if its start may ride in the commit that ends the one before."""
         if self._services.draining or not lane.queue:
             return None
         head = lane.queue[0].record
-        if head.channel != send.row.record.channel or head.state is not OutboxState.READY:
-            return None
-        if head.next_attempt_at_us is not None:
+        if not may_ride(head, after, send.delivery.adapter.caps):
             return None
         is_bulk = lane.queue[0].content.is_bulk
         if not send.delivery.line.try_ride(head.conversation_key, is_bulk=is_bulk):

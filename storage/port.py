@@ -140,6 +140,18 @@ class Reader(Protocol):
         """One outbox row by identity."""
         ...
 
+    def text_parts(self, channel: str, idempotency_key: str) -> list[StoredOutbox]:
+        """All parts of one text, by part."""
+        ...
+
+    def is_held(self, channel: str, idempotency_key: str, part: int) -> bool:
+        """Whether a part of the text before this one is uncertain or dead."""
+        ...
+
+    def is_blocked(self, shard: int, key: str, before_seq: int, before_part: int) -> bool:
+        """Whether an uncertain row of the conversation stands before that place."""
+        ...
+
     def list_inbox(
         self, *, status: InboxStatus | None, key: str | None, offset: int, limit: int
     ) -> list[StoredInbox]:

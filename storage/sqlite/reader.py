@@ -25,6 +25,7 @@ from ..records import (
 from .database import close_connection
 from .emits import unpack_emit
 from .faults import store_error
+from .parts import PartReads
 from .rows import InboxColumns, Row, read_inbox, read_inbox_record, read_outbox
 from .sql import INBOX_RECORD, OUTBOX_RECORD
 from .steps import read_step
@@ -102,7 +103,7 @@ _HISTORY: Final = (
 )
 
 
-class SqliteReader(TimerReads):
+class SqliteReader(TimerReads, PartReads):
     """The `Reader` over one connection, for one thread.
 
     Args:
