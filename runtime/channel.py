@@ -23,6 +23,10 @@ NO_ADDRESS = "~none"
 """The address of what belongs to no conversation that can be named."""
 
 
+Degradation = Literal["thread", "reply", "formatting"]
+"""What a send can do without."""
+
+
 @attrs.frozen(kw_only=True)
 class ChannelCaps:
     """What a channel can do.
@@ -40,6 +44,7 @@ class ChannelCaps:
         limits: How many sends the platform takes, per chat, group and bot.
         block_on_uncertain: A send whose result nobody knows holds all that comes behind it in its conversation, until
             that is decided; else it holds the further parts of its own text alone.
+        degradations: What the adapter can send without, where the platform refuses it (`Outbound.degraded`).
     """
 
     max_text: int = 4096
@@ -53,6 +58,7 @@ class ChannelCaps:
     topics: tuple[str, ...] = ("chat.message",)
     limits: RateLimits = NO_LIMITS
     block_on_uncertain: bool = False
+    degradations: tuple[Degradation, ...] = ()
 
     @property
     def on_uncertain(self) -> OnUncertain:
@@ -120,6 +126,7 @@ class Outbound:
         address: The conversation's address on the channel, without prefix.
         idempotency_key: Ours, the same at every attempt of this send.
         claim: Grows with every start of this send.
+        degraded: What to send without, for the platform has refused it; None at the first call of an attempt.
     """
 
     id: int
@@ -132,6 +139,7 @@ class Outbound:
     claim: int
     attempt: int
     reply_to: str | None = None
+    degraded: Degradation | None = None
 
 
 @value
@@ -149,6 +157,8 @@ class NotSent:
     Attributes:
         retry_after_s: What the platform asks to wait for, seconds.
         scope: Whom a RATE_LIMITED concerns; None means the chat.
+        max_text: With TOO_LARGE: the longest text that the platform takes after all, in the channel's unit.
+        degrade: What to give up to get it out: the core sends once more without it, if the channel's caps name it.
     """
 
     code: Code
@@ -156,6 +166,8 @@ class NotSent:
     retry_after_s: float | None = None
     scope: Literal["chat", "bot"] | None = None
     text: str = ""
+    max_text: int | None = None
+    degrade: Degradation | None = None
 
 
 @value
@@ -253,6 +265,7 @@ __all__ = [
     "Adapter",
     "ChannelCaps",
     "Chat",
+    "Degradation",
     "Edge",
     "HasChats",
     "Inbound",

@@ -11,6 +11,7 @@ from ..actors.errors import Code
 from ..storage.records import OnUncertain, OutboundContent
 from .alarms import Alarms
 from .channel import Adapter, HasChats, NotSent, Reconciles, SendOutcome, Sent, Splits, Uncertain
+from .degrade import answer_of_two, can_degrade
 from .pauses import Pauses
 from .pool import WorkerPool
 from .rates import Chat
@@ -80,9 +81,18 @@ class DeliveryActor:
     async def _work(self, send: Send) -> None:
         if not send.is_lookup:
             send.answer = await self.adapter.send(send.outbound)
+            if can_degrade(send.answer, self.adapter.caps):
+                await self._send_degraded(send, send.answer)
         elif isinstance(self.adapter, Reconciles):
             send.answer = await self.adapter.reconcile(send.outbound)
             send.is_answered = True
+
+    async def _send_degraded(self, send: Send, first: NotSent) -> None:
+        """Send once more, without what the platform refused; where that is refused too, the first refusal stands."""
+        send.degraded = first.degrade
+        # Cut off in the second call, nobody knows: the first answer is none for it.
+        send.answer = None
+        send.answer = answer_of_two(first, await self.adapter.send(send.outbound))
 
     def _chat_of(self, conversation_key: str) -> Chat:
         address = conversation_key.partition(":")[2]

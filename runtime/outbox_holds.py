@@ -92,9 +92,7 @@ def moves_of_decision(
         return (own, *_end(later, event.code, now_us))
     if record.state not in _UNSETTLED or own.after.state in _UNSETTLED:
         return (own,)
-    if any(
-        stored.record.part < record.part and stored.record.state in _UNSETTLED for stored in parts
-    ):
+    if any(stored.record.part < record.part and stored.record.state in _UNSETTLED for stored in parts):
         return (own,)
     moves = [own]
     for part in later:

@@ -80,9 +80,7 @@ def part_rows(
         return [(record, content if texts[0] == content.text else attrs.evolve(content, text=texts[0]))]
     rows: list[tuple[OutboxRecord, OutboundContent]] = []
     for index, text in enumerate(texts):
-        own = (
-            changed(record, id=services.store.next_outbox_id(), part=PART_STEP * index) if index else record
-        )
+        own = changed(record, id=services.store.next_outbox_id(), part=PART_STEP * index) if index else record
         rows.append((own, attrs.evolve(content, text=text, parts=len(texts))))
     return rows
 

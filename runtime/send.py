@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..storage.records import OutboundContent, OutboxRecord, OutboxState
-from .channel import Outbound, SendOutcome
+from .channel import Degradation, Outbound, SendOutcome
 from .send_outcome import SendPolicy
 from .shard_messages import LookedUp, SendEnded
 
@@ -58,6 +58,7 @@ class Send:
 
     __slots__ = (
         "answer",
+        "degraded",
         "delivery",
         "due_s",
         "holds_slot",
@@ -87,6 +88,7 @@ class Send:
         self.is_lookup = is_lookup
         self.holds_slot = True
         self.answer: SendOutcome | None = None
+        self.degraded: Degradation | None = None
         self.is_answered = False
         self.is_ending = False
         self.outcome_message: SendEnded | LookedUp | None = None
@@ -113,6 +115,7 @@ class Send:
             claim=record.claim,
             attempt=record.attempts,
             reply_to=content.reply_to,
+            degraded=self.degraded,
         )
 
     def free_slot(self) -> None:

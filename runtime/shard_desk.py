@@ -61,9 +61,7 @@ class ShardDesk:
         record, reader = stored.record, self._services.store.reader
         parts = reader.text_parts(record.channel, record.idempotency_key)
         try:
-            moves = moves_of_decision(
-                record, message.event, parts, now_us=self._services.clock.wall_us()
-            )
+            moves = moves_of_decision(record, message.event, parts, now_us=self._services.clock.wall_us())
         except BusError as error:
             reply.fail(error)
             return

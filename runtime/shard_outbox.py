@@ -20,6 +20,7 @@ from .outbox_rules import (
 )
 from .outbox_steps import placed
 from .reports import report_send
+from .resplit import pieces_of, resplit
 from .retry import rest_us
 from .send import PendingRow, Send, place_of
 from .send_outcome import lets_next_go, outcome_moves
@@ -197,8 +198,14 @@ class ShardOutbox:
             return
         send.is_ending = True
         record, services = send.row.record, self._services
+        pieces = pieces_of(send.row.content, message.outcome, send.delivery.adapter.caps)
+        if pieces:
+            resplit(self._shard, self, send, pieces, services)
+            return
         now_us, unit = services.clock.wall_us(), services.random.random()
-        moves = outcome_moves(record, message.outcome, send.policy, now_us=now_us, unit=unit)
+        moves = outcome_moves(
+            record, message.outcome, send.policy, now_us=now_us, unit=unit, degraded=send.degraded
+        )
         after = moves[-1].after
         if after.status is not OutboxStatus.SENT:
             report_send(after, moves[-1].code, services)

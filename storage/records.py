@@ -162,7 +162,7 @@ class OutboxRecord:
 
 @value(kw_only=True)
 class OutboundContent:
-    """What one outbox row sends: stored once, never changed.
+    """What one outbox row sends: stored once, and changed only where the channel finds a text too long.
 
     Attributes:
         text: The text to send.
@@ -173,6 +173,7 @@ class OutboundContent:
         hops: The cause's hops + 1.
         is_bulk: Interactive sends of the channel may pass it.
         parts: How many parts its text has; this is one of them.
+        is_piece: It is a piece of a part that the channel found too long.
     """
 
     text: str
@@ -183,6 +184,7 @@ class OutboundContent:
     hops: int = 0
     is_bulk: bool = False
     parts: int = 1
+    is_piece: bool = False
 
 
 class ControlStatus(enum.StrEnum):

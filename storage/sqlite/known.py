@@ -18,7 +18,7 @@ FirstEvent = tuple[int, int, int, Event]
 Said = tuple[str, int]
 """What a send says, and how many parts it has: one key sends one thing."""
 FirstOutbox = tuple[int, int, int, str, Said | None]
-"""id, shard, seq, conversation key, what the send says that stands under an identity already; None, it is purged."""
+"""id, shard, seq, conversation key, what it says of the send that has an identity already; None, nobody knows that."""
 Identity = tuple[str, str, int]
 """channel, idempotency key, part."""
 
@@ -37,9 +37,9 @@ NOTHING_KNOWN: Final = Known()
 """Before anything is looked up; not to be changed."""
 
 
-def said(content: OutboundContent) -> Said:
-    """What two sends under one identity have to agree in."""
-    return content.text, content.parts
+def said(content: OutboundContent) -> Said | None:
+    """What two sends under one identity have to agree in; of a piece nobody knows what it was cut from."""
+    return None if content.is_piece else (content.text, content.parts)
 
 
 def is_other_message(first: BusMessage | None, message: BusMessage) -> bool:

@@ -208,7 +208,7 @@ _Message = tuple[
     int | None, str | None, str | None, str | None,
 ]  # fmt: skip
 _Send = tuple[
-    str, str, str, str, int, OutboxState, int, int, int, int, int, int | None, int | None, int | None, int | None,
+    str, str, str, str, int, OutboxState, bool, int, int, int, int, int | None, int | None, int | None, int | None,
     int | None, str | None, str | None, str | None, str | None, str | None,
 ]  # fmt: skip
 _Dead = tuple[

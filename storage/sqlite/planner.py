@@ -49,7 +49,16 @@ from .known import (
 from .numbers import Numbers
 from .plan import Plan, Transition, check_home
 from .purge import plan_purge
-from .rows import control_row, fact_row, inbox_move, inbox_row, outbox_move, outbox_row, state_row
+from .rows import (
+    control_row,
+    fact_row,
+    inbox_move,
+    inbox_row,
+    outbox_move,
+    outbox_rewrite,
+    outbox_row,
+    state_row,
+)
 from .steps import plan_in_turn
 from .timers import shard_of_timer, timer_step
 
@@ -163,6 +172,9 @@ class Planner:
                 self._move_inbox(move, shard, at_us, tails)
         if part.outbox:
             self._move_outbox(part.outbox, shard, at_us, tails)
+        for rewrite in part.rewrites:
+            self._move_outbox((rewrite.move,), shard, at_us, tails)
+            self.plan.outbox_rewrites.append(outbox_rewrite(rewrite))
         if part.turn is not None:
             plan_in_turn(part.turn, shard, at_us, self.plan)
         for state in part.state:

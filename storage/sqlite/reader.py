@@ -57,8 +57,7 @@ _NEXT_OUTBOX_KEY: Final = (
     f" WHERE shard = ? AND conversation_key > ? AND {OPEN_OUTBOX} ORDER BY conversation_key LIMIT 1"
 )
 _OUTBOX_LANE_ROWS: Final = (
-    "shard = ?1 AND conversation_key = ?2 AND (seq, part) > (?3, ?5)"
-    f" AND {OPEN_OUTBOX} ORDER BY seq, part"
+    f"shard = ?1 AND conversation_key = ?2 AND (seq, part) > (?3, ?5) AND {OPEN_OUTBOX} ORDER BY seq, part"
 )
 # The page ends with the last row of the text that its last row belongs to.
 _OUTBOX_LANE: Final = (

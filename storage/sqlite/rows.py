@@ -12,7 +12,7 @@ from ...actors.errors import BusError, Code
 from ...actors.message import BusMessage
 from ...actors.plain import Plain
 from ...actors.record import optional_count, optional_text, required_text
-from ..commands import ControlPart, ControlStep, Fact, StateWrite
+from ..commands import ControlPart, ControlStep, Fact, OutboxRewrite, StateWrite
 from ..records import (
     ControlStatus,
     Failure,
@@ -124,6 +124,12 @@ def outbox_move(before: OutboxRecord, after: OutboxRecord, change_seq: int, seq:
     return (*changes, *guard) if seq is None else (*changes, seq, *guard)
 
 
+def outbox_rewrite(rewrite: OutboxRewrite) -> Row:
+    """The bindings of `REWRITE_OUTBOX`."""
+    after = rewrite.move.after
+    return (CONTENT_CODEC, pack_content(rewrite.content), after.id, after.shard, after.claim)
+
+
 def control_row(control: ControlPart, at_us: int, instance: int) -> Row:
     """The bindings of `MOVE_CONTROL`."""
     if isinstance(control, ControlStep):
@@ -213,6 +219,8 @@ def pack_content(content: OutboundContent) -> bytes:
         record["bulk"] = True
     if content.parts > 1:
         record["parts"] = content.parts
+    if content.is_piece:
+        record["piece"] = True
     try:
         return msgpack.packb(record)
     except (UnicodeEncodeError, OverflowError) as error:
@@ -239,6 +247,7 @@ def unpack_content(data: bytes, version: int, inbox_id: int | None) -> OutboundC
             hops=optional_count(record, "hops") or 0,
             is_bulk=record.get("bulk") is True,
             parts=optional_count(record, "parts") or 1,
+            is_piece=record.get("piece") is True,
         )
     except (ValueError, AttributeError, msgpack.UnpackException) as error:
         raise BusError(Code.INVALID_MESSAGE, f"a stored send is damaged: {error!r}") from error

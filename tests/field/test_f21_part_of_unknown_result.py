@@ -1,6 +1,5 @@
 """F21: one part of a long text is uncertain: the parts behind it wait for a decision, nothing is sent twice."""
 
-from collections.abc import Callable
 
 import pytest
 import trio
@@ -32,7 +31,11 @@ def states(bot: Harness) -> list[str]:
     """By part: its state, or `held`."""
     desk = bot.runtime.outbox
     rows = sorted(desk.list(key=KEY), key=lambda row: row.record.part)
-    return ["held" if desk.is_held(row.record) else row.record.state.value for row in rows if row.content.parts > 1]
+    return [
+        "held" if desk.is_held(row.record) else row.record.state.value
+        for row in rows
+        if row.content.parts > 1
+    ]
 
 
 def attempts(bot: Harness) -> list[str]:
@@ -101,7 +104,7 @@ async def test_a_crash_while_a_part_is_under_way_makes_it_uncertain_and_holds_th
     autojump_clock: trio.abc.Clock,
 ) -> None:
     class Hanging(FakeChannel):
-        async def send(self, out):  # type: ignore[no-untyped-def, override]  # only the wait matters
+        async def send(self, out):  # type: ignore[no-untyped-def]  # only the wait matters
             if out.text == "bbbb":
                 self.attempts.append(out)
                 await trio.sleep_forever()

@@ -45,6 +45,4 @@ async def test_a_family_at_the_border_stays_whole(autojump_clock: trio.abc.Clock
     for room in range(1, 9):
         parts = await parts_of("a" * (4096 - room) + FAMILY + "b")
 
-        assert parts == (
-            ["a" * (4096 - room), FAMILY + "b"] if room < 8 else ["a" * 4088 + FAMILY, "b"]
-        )
+        assert parts == (["a" * (4096 - room), FAMILY + "b"] if room < 8 else ["a" * 4088 + FAMILY, "b"])
