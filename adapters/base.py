@@ -3,6 +3,7 @@
 from ..runtime.channel import (
     NO_ADDRESS,
     UNKNOWN_TOPIC,
+    Acts,
     Adapter,
     ChannelCaps,
     Chat,
@@ -25,6 +26,7 @@ from ..runtime.channel import (
 __all__ = [
     "NO_ADDRESS",
     "UNKNOWN_TOPIC",
+    "Acts",
     "Adapter",
     "ChannelCaps",
     "Chat",

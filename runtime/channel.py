@@ -8,12 +8,14 @@ from typing import Literal, Protocol, runtime_checkable
 import attrs
 import trio
 
+from ..actors.content import Action, Content, ContentKind, Text
 from ..actors.errors import Code, Permanence
 from ..actors.extensions import EMPTY, Extensions, Kind
 from ..actors.message import MAX_RAW_BYTES
 from ..actors.value import value
 from ..storage.commands import Stored
 from ..storage.records import OnUncertain
+from .defaults import MAX_FILE_BYTES
 from .rates import NO_LIMITS, Chat, Rate, RateLimits
 
 UNKNOWN_TOPIC = "channel.unknown"
@@ -45,6 +47,8 @@ class ChannelCaps:
         block_on_uncertain: A send whose result nobody knows holds all that comes behind it in its conversation, until
             that is decided; else it holds the further parts of its own text alone.
         degradations: What the adapter can send without, where the platform refuses it (`Outbound.degraded`).
+        contents: What it takes: `text`, `media`, `edit`, `delete`, `action`. Others are refused where they are decided.
+        max_file_bytes: The largest file of a `Media`.
     """
 
     max_text: int = 4096
@@ -59,6 +63,8 @@ class ChannelCaps:
     limits: RateLimits = NO_LIMITS
     block_on_uncertain: bool = False
     degradations: tuple[Degradation, ...] = ()
+    contents: tuple[ContentKind, ...] = ("text",)
+    max_file_bytes: int = MAX_FILE_BYTES
 
     @property
     def on_uncertain(self) -> OnUncertain:
@@ -118,6 +124,10 @@ class Inbound:
         )
 
 
+def _text_of(out: Outbound) -> Content:
+    return Text(out.text)
+
+
 @value(kw_only=True)
 class Outbound:
     """One send, as an adapter gets it.
@@ -126,6 +136,9 @@ class Outbound:
         address: The conversation's address on the channel, without prefix.
         idempotency_key: Ours, the same at every attempt of this send.
         claim: Grows with every start of this send.
+        text: The text; of a `Media` its caption, of an `Edit` the new one; else empty.
+        content: What to send, as it was decided.
+        target: The platform's id of the message that an `Edit` or `Delete` is about.
         degraded: What to send without, for the platform has refused it; None at the first call of an attempt.
     """
 
@@ -140,6 +153,8 @@ class Outbound:
     attempt: int
     reply_to: str | None = None
     degraded: Degradation | None = None
+    content: Content = attrs.field(default=attrs.Factory(_text_of, takes_self=True))
+    target: str | None = None
 
 
 @value
@@ -251,6 +266,15 @@ class Reconciles(Protocol):
 
 
 @runtime_checkable
+class Acts(Protocol):
+    """An adapter with ephemeral calls: typing signs, answers to buttons."""
+
+    async def act(self, address: str, action: Action) -> None:
+        """Do it, once, or raise: nobody tries again. It is cut off after 5 s."""
+        ...
+
+
+@runtime_checkable
 class Splits(Protocol):
     """An adapter that cuts long texts itself, where `max_text` does not say it all (markup, say)."""
 
@@ -262,6 +286,7 @@ class Splits(Protocol):
 __all__ = [
     "NO_ADDRESS",
     "UNKNOWN_TOPIC",
+    "Acts",
     "Adapter",
     "ChannelCaps",
     "Chat",

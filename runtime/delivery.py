@@ -12,6 +12,7 @@ from ..storage.records import OnUncertain, OutboundContent
 from .alarms import Alarms
 from .channel import Adapter, HasChats, NotSent, Reconciles, SendOutcome, Sent, Splits, Uncertain
 from .degrade import answer_of_two, can_degrade
+from .ephemeral import EphemeralActor
 from .pauses import Pauses
 from .pool import WorkerPool
 from .rates import Chat
@@ -37,6 +38,7 @@ class DeliveryActor:
 
     Attributes:
         line: Who may send next.
+        ephemeral: Its ephemeral calls, if it has any.
         splits: The adapter, if it cuts long texts itself.
         on_stop: Called once if the channel refuses the bot's credentials.
     """
@@ -56,6 +58,7 @@ class DeliveryActor:
         self.pool: WorkerPool[Send] = WorkerPool(adapter.caps.concurrency, self._work)
         self.line: SendLine[Send] = SendLine(self.pool, adapter.caps.limits, self._chat_of, alarms)
         self.pauses = Pauses(adapter.name, self.line, self.stop)
+        self.ephemeral: EphemeralActor | None = None
         self.on_stop: Callable[[], None] = _nothing
         self._log = log.bind(channel=adapter.name)
         self._policies = {

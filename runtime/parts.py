@@ -75,6 +75,8 @@ def part_rows(
     Raises:
         BusError: as `texts_of`.
     """
+    if content.rich is not None:
+        return [(record, content)]
     texts = texts_of(services.deliveries[record.channel], content.text)
     if len(texts) == 1:
         return [(record, content if texts[0] == content.text else attrs.evolve(content, text=texts[0]))]

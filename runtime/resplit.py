@@ -33,7 +33,12 @@ def pieces_of(content: OutboundContent, outcome: SendOutcome | None, caps: Chann
     Returns:
         Two pieces or more; none where it was something else, or the text is a piece already. Pure.
     """
-    if not isinstance(outcome, NotSent) or outcome.code is not Code.TOO_LARGE or content.is_piece:
+    if (
+        not isinstance(outcome, NotSent)
+        or outcome.code is not Code.TOO_LARGE
+        or content.is_piece
+        or content.rich
+    ):
         return _NOTHING
     half = -(-length_of(content.text, caps.unit) // 2)
     limit = half if outcome.max_text is None else min(outcome.max_text, caps.max_text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..actors.content import Text
 from ..storage.records import OutboundContent, OutboxRecord, OutboxState
 from .channel import Degradation, Outbound, SendOutcome
 from .send_outcome import SendPolicy
@@ -31,7 +32,7 @@ def split_place(place: int) -> tuple[int, int]:
 class PendingRow:
     """An outbox row in a lane. It never holds a token: what a handler decided is never held back."""
 
-    __slots__ = ("content", "is_looked_up", "is_parked", "lookups", "record")
+    __slots__ = ("content", "is_looked_up", "is_parked", "lookups", "record", "target")
 
     holds_token = False
 
@@ -41,6 +42,7 @@ class PendingRow:
         self.lookups = 0
         self.is_looked_up = False
         self.is_parked = False
+        self.target: str | None = None
 
     @property
     def seq(self) -> int:
@@ -116,6 +118,8 @@ class Send:
             attempt=record.attempts,
             reply_to=content.reply_to,
             degraded=self.degraded,
+            content=content.rich or Text(content.text),
+            target=self.row.target,
         )
 
     def free_slot(self) -> None:

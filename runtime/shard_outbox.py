@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ..actors.content import ref_of
 from ..storage.commands import Commit, Committed, Fact, NewOutbox, OutboxMove, Stored
 from ..storage.records import OutboxRecord, OutboxState, OutboxStatus
 from .backlog import OutboxBacklog
@@ -24,6 +25,7 @@ from .resplit import pieces_of, resplit
 from .retry import rest_us
 from .send import PendingRow, Send, place_of
 from .send_outcome import lets_next_go, outcome_moves
+from .send_target import give_up, lacks_target
 from .shard_lookups import end_lookup
 from .shard_messages import LookedUp, SendDue, SendEnded
 from .turn_plan import OutboxLane, Planned, plan_effects
@@ -223,7 +225,7 @@ class ShardOutbox:
         was_idle = lane.is_idle
         lane.arriving += 1
         delivery = self._services.deliveries.get(row.record.channel)
-        if delivery is None or not was_idle or self._shard.is_stopping:
+        if delivery is None or not was_idle or self._shard.is_stopping or ref_of(row.content.rich):
             return lane, False
         if is_blocked(key, row.record.shard, delivery.adapter.caps, self._services.store.reader):
             return lane, False
@@ -275,6 +277,9 @@ class ShardOutbox:
             if may_not_start(record, delivery.adapter.caps, services.store.reader):
                 self.lanes.release(self.lanes.take(lane))
                 continue
+            if lacks_target(row, services.store.reader):
+                give_up(self._shard, self, lane, row, services)
+                return
             rest = rest_us(record.next_attempt_at_us, record.wait_us, services.clock.wall_us())
             rest = 0 if lane.waited else rest
             rest = max(rest, round(delivery.line.pause_left_s(record.conversation_key) * 1e6))
@@ -364,7 +369,7 @@ class ShardOutbox:
         if self._services.draining or not lane.queue:
             return None
         head = lane.queue[0].record
-        if not may_ride(head, after, send.delivery.adapter.caps):
+        if ref_of(lane.queue[0].content.rich) or not may_ride(head, after, send.delivery.adapter.caps):
             return None
         is_bulk = lane.queue[0].content.is_bulk
         if not send.delivery.line.try_ride(head.conversation_key, is_bulk=is_bulk):

@@ -102,5 +102,6 @@ def _new_sends(
         correlation_id=cause.message.correlation_id,
         hops=cause.message.hops + 1,
         is_bulk=effect.is_bulk,
+        rich=effect.rich,
     )
     return part_rows(record, content, services)

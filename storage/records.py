@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal
 
+from ..actors.content import Rich
 from ..actors.message import BusMessage
 from ..actors.plain import Plain
 from ..actors.value import value
@@ -173,6 +174,7 @@ class OutboundContent:
         hops: The cause's hops + 1.
         is_bulk: Interactive sends of the channel may pass it.
         parts: How many parts its text has; this is one of them.
+        rich: What it is where it is more than a text.
         is_piece: It is a piece of a part that the channel found too long.
     """
 
@@ -185,6 +187,7 @@ class OutboundContent:
     is_bulk: bool = False
     parts: int = 1
     is_piece: bool = False
+    rich: Rich | None = None
 
 
 class ControlStatus(enum.StrEnum):

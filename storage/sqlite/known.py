@@ -6,6 +6,7 @@ from typing import Final
 
 import attrs
 
+from ...actors.content import Rich
 from ...actors.event import Event
 from ...actors.message import BusMessage
 from ..commands import EmitNumber
@@ -15,8 +16,8 @@ FirstInbox = tuple[int, int, int, BusMessage | None]
 """id, partition, offset, message of the row that stands under a key already; None, its message is purged."""
 FirstEvent = tuple[int, int, int, Event]
 """The same of an event."""
-Said = tuple[str, int]
-"""What a send says, and how many parts it has: one key sends one thing."""
+Said = tuple[str, int, Rich | None]
+"""What a send says, how many parts it has, and what it is beside a text: one key sends one thing."""
 FirstOutbox = tuple[int, int, int, str, Said | None]
 """id, shard, seq, conversation key, what it says of the send that has an identity already; None, nobody knows that."""
 Identity = tuple[str, str, int]
@@ -39,7 +40,12 @@ NOTHING_KNOWN: Final = Known()
 
 def said(content: OutboundContent) -> Said | None:
     """What two sends under one identity have to agree in; of a piece nobody knows what it was cut from."""
-    return None if content.is_piece else (content.text, content.parts)
+    return None if content.is_piece else (content.text, content.parts, content.rich)
+
+
+def is_other_send(first: Said | None, content: OutboundContent) -> bool:
+    """Whether a second send under the same identity says something else, as far as anybody knows."""
+    return first is not None and first != said(content)
 
 
 def is_other_message(first: BusMessage | None, message: BusMessage) -> bool:

@@ -44,6 +44,7 @@ from .known import (
     emit_key,
     is_other_event,
     is_other_message,
+    is_other_send,
     said,
 )
 from .numbers import Numbers
@@ -296,7 +297,7 @@ class Planner:
         identity = (record.channel, record.idempotency_key, record.part)
         first = self._outbox.get(identity) or self._known.outbox.get(identity)
         if first is not None:
-            if first[3] != record.conversation_key or first[4] not in {None, said(content)}:
+            if first[3] != record.conversation_key or is_other_send(first[4], content):
                 raise BusError(
                     Code.IDENTITY_MISMATCH,
                     "another send stands under this channel, key and part",
