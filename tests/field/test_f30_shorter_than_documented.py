@@ -4,8 +4,10 @@ import attrs
 import pytest
 import trio
 
-from shardline import BusMessage, Code, Context, Permanence, Topology
+from shardline import BusMessage, Code, Context, Permanence, Runtime, Topology
+from shardline.actors.clock import FakeClock
 from shardline.adapters.base import ChannelCaps, NotSent, Outbound, SendOutcome
+from shardline.storage.memory import open_memory
 from shardline.testing import FakeChannel, Harness
 
 KEY = "slack:C1"
@@ -102,11 +104,13 @@ async def test_a_crash_around_the_cut_loses_and_repeats_nothing(autojump_clock: 
 
 
 async def test_the_history_says_what_happened(autojump_clock: trio.abc.Clock) -> None:
-    async with Harness(bot_that_says("é" * 3_200), channels=[slack()]) as bot:
-        await bot.say(KEY, "go")
-        await bot.settle()
-        store = bot.runtime._services.store  # the history has no API of its own
-        row = bot.outbox(KEY)[0]
+    store, channel = open_memory(clock=FakeClock()), slack()
+    async with Runtime.open(bot_that_says("é" * 3_200), store=store, adapters=[channel]) as runtime:
+        await channel.say("C1", "go")
+        await runtime.wait_until(lambda: runtime.is_quiet)
+        row = next(
+            one.record for one in runtime.outbox.list() if one.record.part == 0 and one.content.is_piece
+        )
         chain = store.reader.history(row.shard, 0, 1_000)
 
     events = [
