@@ -121,7 +121,7 @@ def build_tree(
         services.prefixes[adapter.prefix] = adapter.name
         if isinstance(adapter, Acts):
             services.deliveries[adapter.name].ephemeral = EphemeralActor(
-                adapter, count=services.count, log=log.bind(channel=adapter.name)
+                adapter, channel=adapter.name, count=services.count, log=log
             )
     services.shards.extend(ShardActor(number, services) for number in range(services.store.info.shard_count))
     inbox = Inbox(services, park_unhandled=park_unhandled)

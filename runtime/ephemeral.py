@@ -20,6 +20,7 @@ class EphemeralActor:
 
     Args:
         adapter: The channel, which can.
+        channel: Its name.
         count: Counts by name: `ephemeral_done`, `ephemeral_lost`.
         log: For calls that raised.
     """
@@ -28,12 +29,13 @@ class EphemeralActor:
         self,
         adapter: Acts,
         *,
+        channel: str,
         count: Callable[[str], None],
         log: structlog.typing.FilteringBoundLogger,
     ) -> None:
         self._adapter = adapter
         self._count = count
-        self._log = log
+        self._log = log.bind(channel=channel)
         self._nursery: trio.Nursery | None = None
         self._under_way = 0
 
