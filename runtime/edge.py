@@ -97,9 +97,10 @@ class EdgeActor:
         """See `Edge.accept`."""
         services, adapter = self._services, self.adapter
         info = services.store.info
-        kept = _packed(adapter.name, facts) if facts else ()
+        kept: tuple[Fact, ...] = ()
         message: BusMessage | None = None
         try:
+            kept = _packed(adapter.name, facts) if facts else ()
             made = message_of(
                 inbound,
                 channel=adapter.name,
