@@ -7,10 +7,11 @@ from typing import Final
 import attrs
 
 from ...actors.content import Rich
+from ...actors.errors import BusError, Code
 from ...actors.event import Event
 from ...actors.message import BusMessage
 from ..commands import EmitNumber
-from ..records import OutboundContent
+from ..records import OutboundContent, OutboxRecord
 
 FirstInbox = tuple[int, int, int, BusMessage | None]
 """id, partition, offset, message of the row that stands under a key already; None, its message is purged."""
@@ -43,9 +44,22 @@ def said(content: OutboundContent) -> Said | None:
     return None if content.is_piece else (content.text, content.parts, content.rich)
 
 
-def is_other_send(first: Said | None, content: OutboundContent) -> bool:
-    """Whether a second send under the same identity says something else, as far as anybody knows."""
-    return first is not None and first != said(content)
+def check_same_send(first: FirstOutbox, record: OutboxRecord, content: OutboundContent) -> None:
+    """Refuse a second send under an identity that says something else, or to somebody else.
+
+    Raises:
+        BusError: IDENTITY_MISMATCH.
+    """
+    is_other = first[4] is not None and first[4] != said(content)
+    if is_other or first[3] != record.conversation_key:
+        raise BusError(
+            Code.IDENTITY_MISMATCH,
+            "another send stands under this channel, key and part",
+            row_id=first[0],
+            channel=record.channel,
+            idempotency_key=record.idempotency_key,
+            part=record.part,
+        )
 
 
 def is_other_message(first: BusMessage | None, message: BusMessage) -> bool:

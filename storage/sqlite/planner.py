@@ -41,10 +41,10 @@ from .known import (
     FirstOutbox,
     Identity,
     Known,
+    check_same_send,
     emit_key,
     is_other_event,
     is_other_message,
-    is_other_send,
     said,
 )
 from .numbers import Numbers
@@ -61,6 +61,7 @@ from .rows import (
     state_row,
 )
 from .steps import plan_in_turn
+from .text_seqs import TextSeqs
 from .timers import shard_of_timer, timer_step
 
 _ACCEPT_WORDS: Final = {
@@ -275,20 +276,13 @@ class Planner:
         return Stored(new.id, 0, offset, claimed=False)
 
     def _sends(self, sends: tuple[NewOutbox, ...], shard: int, at_us: int) -> tuple[Stored | Duplicate, ...]:
-        """The new sends of a Commit; parts of one text share one seq."""
+        """The new sends of a Commit; a piece of a part has the seq of its text already."""
+        seqs = TextSeqs(self._next_seq)
         outcomes: list[Stored | Duplicate] = []
-        seq = 0
-        last: tuple[str, str] | None = None
         for new in sends:
             record = new.record
             check_home(record.id, record.shard, shard)
-            text = (record.channel, record.idempotency_key)
-            if record.seq:
-                seq = record.seq
-            elif text != last:
-                seq = self._next_seq(shard)
-            last = text
-            outcomes.append(self._send(new, at_us, record.in_flight, seq))
+            outcomes.append(self._send(new, at_us, record.in_flight, record.seq or seqs.of(record)))
         return tuple(outcomes)
 
     def _send(self, new: NewOutbox, at_us: int, started: bool, seq: int) -> Stored | Duplicate:
@@ -297,15 +291,7 @@ class Planner:
         identity = (record.channel, record.idempotency_key, record.part)
         first = self._outbox.get(identity) or self._known.outbox.get(identity)
         if first is not None:
-            if first[3] != record.conversation_key or is_other_send(first[4], content):
-                raise BusError(
-                    Code.IDENTITY_MISMATCH,
-                    "another send stands under this channel, key and part",
-                    row_id=first[0],
-                    channel=record.channel,
-                    idempotency_key=record.idempotency_key,
-                    part=record.part,
-                )
+            check_same_send(first, record, content)
             return Duplicate(*first[:3], conflict=False)
         numbers = self.numbers
         numbers.change_seq = change = numbers.change_seq + 1
@@ -348,20 +334,13 @@ class Planner:
         return ()
 
     def _arrivals(self, part: Commit) -> Iterator[Stored | Duplicate]:
-        """The emits of a Commit, at their homes at once; parts of one text share one seq."""
-        seq = 0
-        last: tuple[str, str] | None = None
+        seqs = TextSeqs(self._next_seq)
         for emit in part.emits:
             row = emit.row
-            if not isinstance(row, NewOutbox):
-                last = None
+            if isinstance(row, NewOutbox):
+                yield self._send(row, part.at_us, False, seqs.of(row.record))
+            else:
                 yield self._new_row(row, part.at_us, False, emit.number)
-                continue
-            text = (row.record.channel, row.record.idempotency_key)
-            if text != last:
-                seq = self._next_seq(row.record.shard)
-            last = text
-            yield self._send(row, part.at_us, False, seq)
 
     def _reserve_id(self, row: NewRow) -> None:
         """A waiting emit keeps its row's id: no accept of a later opening may take it."""
@@ -396,19 +375,14 @@ class Planner:
         self, moves: tuple[OutboxMove, ...], shard: int, at_us: int, tails: list[tuple[int, int]]
     ) -> None:
         numbers = self.numbers
-        seq = 0
-        last: tuple[str, str] | None = None
+        seqs = TextSeqs(self._next_seq)
         for move in moves:
             before = move.before
             after = move.after
             check_home(after.id, before.shard, shard)
             numbers.change_seq = change = numbers.change_seq + 1
             if move.to_tail:
-                # Parts of one text arrive again together.
-                text = (after.channel, after.idempotency_key)
-                if text != last:
-                    seq = self._next_seq(shard)
-                last = text
+                seq = seqs.of(after)
                 tails.append((after.id, seq))
                 self.plan.outbox_tails.append(outbox_move(before, after, change, seq))
             else:

@@ -1,6 +1,5 @@
 """F21: one part of a long text is uncertain: the parts behind it wait for a decision, nothing is sent twice."""
 
-
 import pytest
 import trio
 
