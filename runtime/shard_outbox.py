@@ -6,7 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..actors.content import ref_of
-from ..storage.commands import Commit, Committed, Fact, NewOutbox, OutboxMove, Stored
+from ..actors.value import changed
+from ..storage.commands import NOTHING, Committed, Fact, NewOutbox, OutboxMove, Stored
 from ..storage.records import OutboxRecord, OutboxState, OutboxStatus
 from .backlog import OutboxBacklog
 from .effects import Effect
@@ -200,8 +201,7 @@ class ShardOutbox:
             return
         send.is_ending = True
         record, services = send.row.record, self._services
-        pieces = pieces_of(send.row.content, message.outcome, send.delivery.adapter.caps)
-        if pieces:
+        if pieces := pieces_of(send.row.content, message.outcome, send.delivery.adapter.caps):
             resplit(self._shard, self, send, pieces, services)
             return
         now_us, unit = services.clock.wall_us(), services.random.random()
@@ -361,7 +361,9 @@ class ShardOutbox:
                 lane.busy = False
                 self.look(lane)
 
-        commit = Commit(shard=shard.number, epoch=shard.epoch, at_us=now_us, outbox=all_moves, facts=facts)
+        commit = changed(
+            NOTHING, shard=shard.number, epoch=shard.epoch, at_us=now_us, outbox=all_moves, facts=facts
+        )
         shard.submit(commit, then)
 
     def _ride(self, lane: OutboxLane, send: Send, after: OutboxRecord) -> PendingRow | None:
