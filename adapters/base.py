@@ -3,9 +3,11 @@
 from ..runtime.channel import (
     NO_ADDRESS,
     UNKNOWN_TOPIC,
+    Acts,
     Adapter,
     ChannelCaps,
     Chat,
+    Degradation,
     Edge,
     HasChats,
     Inbound,
@@ -16,6 +18,7 @@ from ..runtime.channel import (
     Reconciles,
     SendOutcome,
     Sent,
+    Splits,
     Stored,
     Uncertain,
 )
@@ -23,9 +26,11 @@ from ..runtime.channel import (
 __all__ = [
     "NO_ADDRESS",
     "UNKNOWN_TOPIC",
+    "Acts",
     "Adapter",
     "ChannelCaps",
     "Chat",
+    "Degradation",
     "Edge",
     "HasChats",
     "Inbound",
@@ -36,6 +41,7 @@ __all__ = [
     "Reconciles",
     "SendOutcome",
     "Sent",
+    "Splits",
     "Stored",
     "Uncertain",
 ]

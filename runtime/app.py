@@ -20,7 +20,7 @@ from ..actors.keys import prefix_of, shard_of
 from ..actors.message import BusMessage, Direction, validate_message
 from ..actors.names import canonical
 from ..actors.storable import check_storable
-from ..storage.commands import NewOutbox, Publish
+from ..storage.commands import Publish
 from ..storage.port import Store, StoreInfo
 from ..storage.records import OutboundContent, OutboxRecord
 from ..storage.sqlite import open_sqlite
@@ -36,6 +36,7 @@ from .health import Health
 from .intake import Intake, check_bounds
 from .life import Begun, ending_of
 from .operators import DeadLetters, Messages, OutboxDesk
+from .parts import part_rows, publish_sends
 from .receipt import Receipt, receipt_of
 from .retention import Retention
 from .retry import RetryPolicy
@@ -334,26 +335,24 @@ class Runtime:
             raise BusError(Code.UNKNOWN_CHANNEL, "no open channel for this message", channel=channel, key=key)
         now_us = services.clock.wall_us()
         home = shard_of(key, self.info.shard_count)
-        row = NewOutbox(
-            record=OutboxRecord(
-                id=services.store.next_outbox_id(),
-                shard=home,
-                seq=0,
-                channel=channel,
-                idempotency_key=message.idempotency_key,
-                part=0,
-                conversation_key=key,
-                created_at_us=now_us,
-                updated_at_us=now_us,
-            ),
-            content=OutboundContent(
-                text=message.payload.text,
-                reply_to=message.payload.reply_to,
-                correlation_id=message.correlation_id,
-                hops=message.hops,
-            ),
+        record = OutboxRecord(
+            id=services.store.next_outbox_id(),
+            shard=home,
+            seq=0,
+            channel=channel,
+            idempotency_key=message.idempotency_key,
+            part=0,
+            conversation_key=key,
+            created_at_us=now_us,
+            updated_at_us=now_us,
         )
-        outcome = await publish_row(Publish(row=row, at_us=now_us), services)
+        content = OutboundContent(
+            text=message.payload.text,
+            reply_to=message.payload.reply_to,
+            correlation_id=message.correlation_id,
+            hops=message.hops,
+        )
+        outcome = await publish_sends(part_rows(record, content, services), services)
         return receipt_of(message.topic, home, outcome)
 
     async def _publish_event(self, event: Event) -> Receipt:

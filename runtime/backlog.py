@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..storage.port import Reader
-from .send import PendingRow
+from .send import PendingRow, split_place
 from .turn import QueuedRow
 
 
@@ -36,6 +36,7 @@ class OutboxBacklog:
         return self._reader.next_outbox_key(self._shard, after)
 
     def rows(self, key: str, after_seq: int, limit: int) -> list[PendingRow]:
-        """Open rows of one conversation."""
-        stored = self._reader.outbox_lane(self._shard, key, after_seq, limit)
+        """Open rows of one conversation; `after_seq` is a place in the lane."""
+        seq, part = split_place(after_seq)
+        stored = self._reader.outbox_lane(self._shard, key, seq, limit, after_part=part)
         return [PendingRow(row.record, row.content) for row in stored]

@@ -15,12 +15,13 @@ from ..actors.names import check_name
 from ..actors.restart import Restart, Strategy
 from ..actors.supervisor import ChildSpec, Supervisor
 from .adapter_start import is_damage, is_hopeless, is_late, is_of_the_store
-from .channel import Adapter, Reconciles
+from .channel import Acts, Adapter, Reconciles
 from .control.actor import ControlActor
 from .control.hands import LiveHands
 from .control.pulse import PulseActor
 from .delivery import DeliveryActor
 from .edge import EdgeActor
+from .ephemeral import EphemeralActor
 from .health_watch import HealthWatch
 from .inbox import Inbox
 from .receipt import Receipt
@@ -126,6 +127,10 @@ def build_tree(
             adapter, retry=send_retry, alarms=services.alarms, log=log, tracing=tracing
         )
         services.prefixes[adapter.prefix] = adapter.name
+        if isinstance(adapter, Acts):
+            services.deliveries[adapter.name].ephemeral = EphemeralActor(
+                adapter, channel=adapter.name, count=services.count, log=log
+            )
     services.shards.extend(ShardActor(number, services) for number in range(services.store.info.shard_count))
     inbox = Inbox(services, park_unhandled=park_unhandled)
     edges = tuple(EdgeActor(adapter, inbox, services) for adapter in adapters)
@@ -183,7 +188,12 @@ def build_tree(
             ),
             group(
                 "outbox",
-                [ChildSpec(f"delivery-{name}", actor.run) for name, actor in services.deliveries.items()],
+                [ChildSpec(f"delivery-{name}", actor.run) for name, actor in services.deliveries.items()]
+                + [
+                    ChildSpec(f"ephemeral-{name}", actor.ephemeral.run)
+                    for name, actor in services.deliveries.items()
+                    if actor.ephemeral is not None
+                ],
             ),
             group("timers", [ChildSpec("timer", timers.run, escalates=is_damage)]),
             edge_group.as_child(escalates=lambda error: is_damage(error) or is_hopeless(error, edges)),

@@ -8,12 +8,14 @@ from typing import Literal, Protocol, runtime_checkable
 import attrs
 import trio
 
+from ..actors.content import Action, Content, ContentKind, Text
 from ..actors.errors import Code, Permanence
 from ..actors.extensions import EMPTY, Extensions, Kind
 from ..actors.message import MAX_RAW_BYTES
 from ..actors.value import value
 from ..storage.commands import Stored
 from ..storage.records import OnUncertain
+from .defaults import MAX_FILE_BYTES
 from .edge_report import EdgeState
 from .rates import NO_LIMITS, Chat, Rate, RateLimits
 
@@ -22,6 +24,10 @@ UNKNOWN_TOPIC = "channel.unknown"
 
 NO_ADDRESS = "~none"
 """The address of what belongs to no conversation that can be named."""
+
+
+Degradation = Literal["thread", "reply", "formatting"]
+"""What a send can do without."""
 
 
 @attrs.frozen(kw_only=True)
@@ -39,6 +45,11 @@ class ChannelCaps:
             its next message waits, instead of being refused.
         topics: Topics the adapter produces.
         limits: How many sends the platform takes, per chat, group and bot.
+        block_on_uncertain: A send whose result nobody knows holds all that comes behind it in its conversation, until
+            that is decided; else it holds the further parts of its own text alone.
+        degradations: What the adapter can send without, where the platform refuses it (`Outbound.degraded`).
+        contents: What it takes: `text`, `media`, `edit`, `delete`, `action`. Others are refused where they are decided.
+        max_file_bytes: The largest file of a `Media`.
     """
 
     max_text: int = 4096
@@ -51,6 +62,10 @@ class ChannelCaps:
     send_timeout_s: float = 30.0
     topics: tuple[str, ...] = ("chat.message",)
     limits: RateLimits = NO_LIMITS
+    block_on_uncertain: bool = False
+    degradations: tuple[Degradation, ...] = ()
+    contents: tuple[ContentKind, ...] = ("text",)
+    max_file_bytes: int = MAX_FILE_BYTES
 
     @property
     def on_uncertain(self) -> OnUncertain:
@@ -110,6 +125,10 @@ class Inbound:
         )
 
 
+def _text_of(out: Outbound) -> Content:
+    return Text(out.text)
+
+
 @value(kw_only=True)
 class Outbound:
     """One send, as an adapter gets it.
@@ -118,6 +137,10 @@ class Outbound:
         address: The conversation's address on the channel, without prefix.
         idempotency_key: Ours, the same at every attempt of this send.
         claim: Grows with every start of this send.
+        text: The text; of a `Media` its caption, of an `Edit` the new one; else empty.
+        content: What to send, as it was decided.
+        target: The platform's id of the message that an `Edit` or `Delete` is about.
+        degraded: What to send without, for the platform has refused it; None at the first call of an attempt.
     """
 
     id: int
@@ -130,6 +153,9 @@ class Outbound:
     claim: int
     attempt: int
     reply_to: str | None = None
+    degraded: Degradation | None = None
+    content: Content = attrs.field(default=attrs.Factory(_text_of, takes_self=True))
+    target: str | None = None
 
 
 @value
@@ -147,6 +173,8 @@ class NotSent:
     Attributes:
         retry_after_s: What the platform asks to wait for, seconds.
         scope: Whom a RATE_LIMITED concerns; None means the chat.
+        max_text: With TOO_LARGE: the longest text that the platform takes after all, in the channel's unit.
+        degrade: What to give up to get it out: the core sends once more without it, if the channel's caps name it.
     """
 
     code: Code
@@ -154,6 +182,8 @@ class NotSent:
     retry_after_s: float | None = None
     scope: Literal["chat", "bot"] | None = None
     text: str = ""
+    max_text: int | None = None
+    degrade: Degradation | None = None
 
 
 @value
@@ -252,12 +282,32 @@ class Reconciles(Protocol):
         ...
 
 
+@runtime_checkable
+class Acts(Protocol):
+    """An adapter with ephemeral calls: typing signs, answers to buttons."""
+
+    async def act(self, address: str, action: Action) -> None:
+        """Do it, once, or raise: nobody tries again. It is cut off after 5 s."""
+        ...
+
+
+@runtime_checkable
+class Splits(Protocol):
+    """An adapter that cuts long texts itself, where `max_text` does not say it all (markup, say)."""
+
+    def split(self, text: str) -> list[str]:
+        """The parts of a text, in order, each with something to see; pure. A text that fits is one part."""
+        ...
+
+
 __all__ = [
     "NO_ADDRESS",
     "UNKNOWN_TOPIC",
+    "Acts",
     "Adapter",
     "ChannelCaps",
     "Chat",
+    "Degradation",
     "Edge",
     "HasChats",
     "Inbound",
@@ -268,6 +318,7 @@ __all__ = [
     "Reconciles",
     "SendOutcome",
     "Sent",
+    "Splits",
     "Stored",
     "Uncertain",
 ]

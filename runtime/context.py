@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, TypeVar, overload
 
 from ..actors.codec import copy_plain
+from ..actors.content import Content, SendRef
 from ..actors.errors import BusError, Code
 from ..actors.idempotency import turn_key
 from ..actors.keys import check_conversation_key
@@ -13,11 +14,13 @@ from ..actors.message import BusMessage
 from ..actors.names import canonical
 from ..actors.plain import Plain
 from ..storage.records import InboxRecord, OnUncertain
+from .content_checks import checked_content
 from .context_checks import check_text, checked_headers, checked_policy
+from .context_ephemeral import EphemeralVerbs
 from .context_schedule import ScheduleVerbs
 from .context_surroundings import Surroundings
 from .defaults import MAX_EFFECTS, MAX_HOPS, PAYLOAD_BYTES
-from .effects import Effect, EventEffect, MessageEffect, SendEffect, SendRef
+from .effects import Effect, EventEffect, MessageEffect, SendEffect
 from .state import read_state, state_write
 from .turn_now import TurnNow, check_name
 
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Context(ScheduleVerbs):
+class Context(ScheduleVerbs, EphemeralVerbs):
     """One turn of a handler: the message, the conversation's state, and what it may decide.
 
     `reply`, `send`, `publish`, `schedule` and `cancel` buffer; everything is stored in one commit with "this message
@@ -132,11 +135,13 @@ class Context(ScheduleVerbs):
                 raise
         return self._state
 
-    def reply(self, text: str, *, on_uncertain: OnUncertain | str | None = None) -> SendRef:
+    def reply(self, content: str | Content, *, on_uncertain: OnUncertain | str | None = None) -> SendRef:
         """Answer in the conversation the message came from.
 
         Args:
-            text: At least one visible character, no lone surrogates, at most 1 MiB.
+            content: A text (at least one visible character, no lone surrogates, at most 1 MiB; cut into parts where
+                the channel takes less at once), or `Media`, `Edit`, `Delete`, `Action` of `shardline.content`, where
+                the channel's caps say that it takes them.
             on_uncertain: `park`, `resend` or `drop`, where this send's own policy differs from the channel's.
         Returns:
             The name of the send.
@@ -147,7 +152,7 @@ class Context(ScheduleVerbs):
         channel = self.message.channel or self._surroundings.channel_of(key)
         name = self._turn_key("reply", self._replies, key)
         effect = self._send_effect(
-            channel, key, text, name, on_uncertain, self.message.extensions.platform_message_id
+            channel, key, content, name, on_uncertain, self.message.extensions.platform_message_id
         )
         self._add(effect)
         self._replies += 1
@@ -157,7 +162,7 @@ class Context(ScheduleVerbs):
         self,
         channel: str,
         key: str,
-        text: str,
+        content: str | Content,
         *,
         idempotency_key: str | None = None,
         on_uncertain: OnUncertain | str | None = None,
@@ -168,7 +173,7 @@ class Context(ScheduleVerbs):
         Args:
             channel: The channel's name.
             key: The conversation key; its prefix must be the channel's.
-            text: As in `reply`.
+            content: As in `reply`.
             idempotency_key: A key of your own: the same key is sent once, however often it is asked for. The same key
                 for another conversation or text fails the turn with IDENTITY_MISMATCH.
             on_uncertain: As in `reply`.
@@ -183,13 +188,13 @@ class Context(ScheduleVerbs):
             name = self._turn_key("send", self._sends, key)
         else:
             name = canonical(idempotency_key, "idempotency_key")
-        effect = self._send_effect(channel, key, text, name, on_uncertain, None, is_bulk=bulk)
+        effect = self._send_effect(channel, key, content, name, on_uncertain, None, is_bulk=bulk)
         self._add(effect)
         self._sends += 1
         return effect.ref
 
     async def send_now(
-        self, name: str, text: str, *, on_uncertain: OnUncertain | str | None = None
+        self, name: str, content: str | Content, *, on_uncertain: OnUncertain | str | None = None
     ) -> SendRef:
         """Answer while the turn goes on: the send is stored at once, goes out before the turn's replies, and stays.
 
@@ -197,7 +202,7 @@ class Context(ScheduleVerbs):
 
         Args:
             name: Unique among the turn's early sends, at most 128 characters; part of the send's key.
-            text, on_uncertain: As in `reply`.
+            content, on_uncertain: As in `reply`.
         Returns:
             The name of the send, once it is on disk.
         Raises:
@@ -208,7 +213,7 @@ class Context(ScheduleVerbs):
         channel = self.message.channel or self._surroundings.channel_of(key)
         idempotency_key = self._turn_key("now", check_name(name), key)
         effect = self._send_effect(
-            channel, key, text, idempotency_key, on_uncertain, self.message.extensions.platform_message_id
+            channel, key, content, idempotency_key, on_uncertain, self.message.extensions.platform_message_id
         )
         await self._turn_now().send(name, effect)
         return effect.ref
@@ -339,7 +344,7 @@ class Context(ScheduleVerbs):
         self,
         channel: str,
         key: str,
-        text: str,
+        content: str | Content,
         name: str,
         on_uncertain: OnUncertain | str | None,
         reply_to: str | None,
@@ -347,9 +352,10 @@ class Context(ScheduleVerbs):
         is_bulk: bool = False,
     ) -> SendEffect:
         self.check_active()
-        self._surroundings.check_channel(channel, key)
-        check_text(text, name)
-        return SendEffect(SendRef(channel, name), key, text, reply_to, checked_policy(on_uncertain), is_bulk)
+        caps = self._surroundings.check_channel(channel, key)
+        text, rich = checked_content(content, name, channel, caps)
+        policy = checked_policy(on_uncertain)
+        return SendEffect(SendRef(channel, name), key, text, reply_to, policy, is_bulk, rich)
 
     def _turn_now(self) -> TurnNow:
         if self._now is None:

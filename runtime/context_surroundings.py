@@ -11,6 +11,8 @@ from .turn_now import EarlyCommits
 if TYPE_CHECKING:
     import structlog.typing
 
+    from ..actors.content import Action
+    from .channel import ChannelCaps
     from .context import Context
 
 
@@ -31,8 +33,12 @@ class Surroundings(EarlyCommits, Protocol):
         """The channel that a conversation key's prefix names; UNKNOWN_CHANNEL if none does."""
         ...
 
-    def check_channel(self, channel: str, conversation_key: str) -> None:
-        """Refuse a channel that is not open, or that does not own the key's prefix."""
+    def check_channel(self, channel: str, conversation_key: str) -> ChannelCaps:
+        """What a channel can do; one that is not open, or does not own the key's prefix, is refused."""
+        ...
+
+    def act(self, channel: str, conversation_key: str, action: Action) -> None:
+        """Begin an ephemeral call; INVALID_MESSAGE where the channel has none."""
         ...
 
     def is_event_topic(self, topic: str) -> bool:

@@ -40,6 +40,10 @@ MAX_BLAMES: Final = 5
 MAX_ERRORS: Final = 32
 MAX_HOPS: Final = 64
 MAX_EFFECTS: Final = 1_000
+MAX_PARTS: Final = 1_000
+MAX_FILE_BYTES: Final = 50 * _KIB * _KIB
+EPHEMERAL_S: Final = 5.0
+EPHEMERAL_CALLS: Final = 64
 PAYLOAD_BYTES: Final = 1024 * _KIB
 STATE_BYTES: Final = 256 * _KIB
 HUNGRY_LANES: Final = 512
@@ -130,6 +134,10 @@ DEFAULTS: Final[tuple[Default, ...]] = (
     Default("max_errors", MAX_ERRORS, "errors", "kept with a row; the history has them all"),
     Default("max_hops", MAX_HOPS, "messages", "that may have caused one another before the next is dead"),
     Default("max_effects", MAX_EFFECTS, "effects", "of one turn"),
+    Default("max_parts", MAX_PARTS, "parts", "that a text is sent in"),
+    Default("max_file_bytes", MAX_FILE_BYTES, "bytes", "of a medium, unless the channel says otherwise"),
+    Default("ephemeral_s", EPHEMERAL_S, "seconds", "an ephemeral call may take"),
+    Default("ephemeral_calls", EPHEMERAL_CALLS, "calls", "of one channel under way at once"),
     Default("payload_bytes", PAYLOAD_BYTES, "bytes", "longest message on the wire"),
     Default("state_bytes", STATE_BYTES, "bytes", "longest packed state of a conversation"),
     Default(

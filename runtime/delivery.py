@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import trio
@@ -10,7 +11,9 @@ import trio
 from ..actors.errors import Code
 from ..storage.records import OnUncertain, OutboundContent
 from .alarms import Alarms
-from .channel import Adapter, HasChats, NotSent, Reconciles, SendOutcome, Sent, Uncertain
+from .channel import Adapter, HasChats, NotSent, Reconciles, SendOutcome, Sent, Splits, Uncertain
+from .degrade import answer_of_two, can_degrade
+from .ephemeral import EphemeralActor
 from .pauses import Pauses
 from .pool import WorkerPool
 from .rates import Chat
@@ -39,6 +42,8 @@ class DeliveryActor:
 
     Attributes:
         line: Who may send next.
+        ephemeral: Its ephemeral calls, if it has any.
+        splits: The adapter, if it cuts long texts itself.
         on_stop: Called once if the channel refuses the bot's credentials.
     """
 
@@ -55,9 +60,11 @@ class DeliveryActor:
         self.retry = retry
         self._tracing = tracing
         self.can_look_up = adapter.caps.reconciles and isinstance(adapter, Reconciles)
+        self.splits: Splits | None = adapter if isinstance(adapter, Splits) else None
         self.pool: WorkerPool[Send] = WorkerPool(adapter.caps.concurrency, self._work)
         self.line: SendLine[Send] = SendLine(self.pool, adapter.caps.limits, self._chat_of, alarms)
         self.pauses = Pauses(adapter.name, self.line, self.stop)
+        self.ephemeral: EphemeralActor | None = None
         self.on_stop: Callable[[], None] = _nothing
         self._log = log.bind(channel=adapter.name)
         self._policies = {
@@ -82,14 +89,20 @@ class DeliveryActor:
 
     async def _work(self, send: Send) -> None:
         if not send.is_lookup:
-            if self._tracing is None:
+            with nullcontext() if self._tracing is None else self._tracing.send(send.outbound):
                 send.answer = await self.adapter.send(send.outbound)
-            else:
-                with self._tracing.send(send.outbound):
-                    send.answer = await self.adapter.send(send.outbound)
+                if can_degrade(send.answer, self.adapter.caps):
+                    await self._send_degraded(send, send.answer)
         elif isinstance(self.adapter, Reconciles):
             send.answer = await self.adapter.reconcile(send.outbound)
             send.is_answered = True
+
+    async def _send_degraded(self, send: Send, first: NotSent) -> None:
+        """Send once more, without what the platform refused; where that is refused too, the first refusal stands."""
+        send.degraded = first.degrade
+        # Cut off in the second call, nobody knows: the first answer is none for it.
+        send.answer = None
+        send.answer = answer_of_two(first, await self.adapter.send(send.outbound))
 
     def _chat_of(self, conversation_key: str) -> Chat:
         address = conversation_key.partition(":")[2]

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
+from ..actors.content import Rich, SendRef
 from ..actors.plain import Plain
 from ..actors.value import value
 from ..storage.records import OnUncertain
 from .recurrence import Recurrence
-
-
-@value
-class SendRef:
-    """Names a send: by its channel and idempotency key (and part, for a split text)."""
-
-    channel: str
-    idempotency_key: str
-    part: int = 0
 
 
 @value
@@ -29,6 +21,7 @@ class SendEffect:
     reply_to: str | None
     on_uncertain: OnUncertain | None
     is_bulk: bool = False
+    rich: Rich | None = None
 
 
 @value

@@ -9,7 +9,10 @@ class LaneRow(Protocol):
     """What a lane needs to know of a row."""
 
     @property
-    def seq(self) -> int: ...
+    def seq(self) -> int:
+        """Its place in the order of its lane."""
+        ...
+
     @property
     def holds_token(self) -> bool:
         """Whether the row is paid for by a token; all others count into the window."""

@@ -18,6 +18,7 @@ reads of `Backlog`, which see committed rows only.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Final, Generic
 
 from .defaults import HUNGRY_LANES, WARM_LANES
@@ -254,6 +255,19 @@ class Lanes(Generic[Row]):
             lane.last_seq = seq
             self.wake(lane)
             lane.waited = False
+
+    def drop(self, lane: Lane[Row], is_gone: Callable[[Row], bool]) -> None:
+        """Rows that wait in the lane have another place on disk from here on, or none."""
+        for row in [row for row in lane.queue if is_gone(row)]:
+            lane.queue.remove(row)
+            self.release(row)
+
+    def read_again(self, key: str, seq: int) -> None:
+        """Rows of the conversation from that place on were passed over: read them again."""
+        lane = self.open(key)
+        self.drop(lane, lambda row: row.seq >= seq)
+        lane.last_seq = min(lane.last_seq, seq - 1)
+        self.leave_on_disk(lane)
 
     def settle(self, lane: Lane[Row]) -> None:
         """Keep an idle lane warm for a while, and one whose rows are on disk if there is room; else let it go."""

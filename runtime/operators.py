@@ -12,6 +12,7 @@ import trio
 from ..actors.errors import BusError, Code
 from ..storage.records import InboxRecord, InboxStatus, OutboxRecord, OutboxState, StoredInbox, StoredOutbox
 from .control.steps import purge_dead
+from .outbox_holds import is_held
 from .outbox_rules import Cancel, OutboxEvent, Requeue, ResolveDead, ResolveResend, ResolveSent
 from .shard_messages import MoveSend
 from .shard_messages import Requeue as RequeueMessage
@@ -154,12 +155,17 @@ class OutboxDesk:
         """
         return self._services.store.reader.list_outbox(state=state, key=key, offset=offset, limit=limit)
 
+    def is_held(self, record: OutboxRecord) -> bool:
+        """Whether a send is a part of a text that waits for a decision about an earlier part."""
+        return is_held(record, self._services.store.reader)
+
     async def resolve(self, row_id: int, decision: Decision) -> None:
-        """Decide over an uncertain send.
+        """Decide over an uncertain send, and with it over the further parts of its text.
 
         Args:
-            row_id: Its row.
-            decision: `sent`, the channel has it; `resend`, send it again at the tail; `dead`, give it up.
+            row_id: Its row; with `dead` also a dead one whose further parts wait.
+            decision: `sent`, the channel has it, and the further parts go on; `resend`, send it again at the tail,
+                they follow; `dead`, give it up, they end with it.
         Raises:
             BusError: NOT_FOUND; INVALID_TRANSITION, it is not uncertain (any more); INVALID_MESSAGE, another word.
         """

@@ -86,6 +86,16 @@ class Release:
 
 
 @value
+class Resplit:
+    """The channel finds the text too long, and says so for the first time: the row keeps the first piece of it.
+
+    The attempt is taken back. The other pieces are new rows behind it, of the same commit.
+    """
+
+    code: str = Code.TOO_LARGE
+
+
+@value
 class FoundAtStart:
     """Recovery found the row flying. `next_at_us`: when the policy sends it again; None parks it."""
 
@@ -161,6 +171,7 @@ OutboxEvent = (
     | Uncertain
     | Defer
     | Release
+    | Resplit
     | FoundAtStart
     | ReconciledSent
     | ReconciledNotSent
@@ -174,7 +185,7 @@ OutboxEvent = (
     | Purge
 )
 
-SEND_EVENTS = (Sent, Failed, Uncertain, Defer, Release)
+SEND_EVENTS = (Sent, Failed, Uncertain, Defer, Release, Resplit)
 """Outcomes of a send: they must name the claim it was started under."""
 
 TAIL_EVENTS = (Requeue, ResolveResend, Unhold)
@@ -188,6 +199,7 @@ _WORDS: dict[type[OutboxEvent], str] = {
     Uncertain: "uncertain",
     Defer: "defer",
     Release: "release",
+    Resplit: "resplit",
     FoundAtStart: "recover",
     ReconciledSent: "reconcile-sent",
     ReconciledNotSent: "reconcile-ready",

@@ -45,6 +45,7 @@ from .outbox_events import (
     ResolveDead,
     ResolveResend,
     ResolveSent,
+    Resplit,
     Sent,
     Start,
     Uncertain,
@@ -71,6 +72,7 @@ __all__ = [
     "ResolveDead",
     "ResolveResend",
     "ResolveSent",
+    "Resplit",
     "Sent",
     "Start",
     "Uncertain",
@@ -100,7 +102,8 @@ def next_outbox_record(
     |               | cancel -> dead                                                                       |
     | ready         | unhold -> ready                                                                      |
     | flying        | sent -> sent; failed -> failed, or dead without retry; uncertain -> uncertain;       |
-    |               | defer, release -> ready, attempts-1; found at start -> uncertain                     |
+    |               | defer, release -> ready, attempts-1; found at start -> uncertain;                    |
+    |               | resplit (its text too long, once) -> ready with the first piece, attempts-1          |
     | uncertain     | when due, resend -> flying, claim+1, attempts+1; reconciled: sent or ready;          |
     |               | resolved: sent, dead, or ready with generation+1, attempts 0; drop -> dead           |
     | dead          | requeue -> ready, generation+1, attempts 0, errors cleared;                          |
@@ -133,7 +136,7 @@ def next_outbox_record(
             # An uncertain row without a due time is parked: its budget is spent, or its policy is to wait.
             if state is OutboxState.UNCERTAIN and record.next_attempt_at_us is not None:
                 return started(record, event, now_us)
-        case Sent() | Failed() | Uncertain() | Defer() | Release() | FoundAtStart():
+        case Sent() | Failed() | Uncertain() | Defer() | Release() | Resplit() | FoundAtStart():
             if state is OutboxState.FLYING:
                 return landed(record, event, now_us)
         case Cancel():
@@ -165,7 +168,7 @@ def outbox_move(
     """The same transition with its word and code, ready for a Commit."""
     after = next_outbox_record(record, event, now_us=now_us, claim=claim, identity=identity)
     code: str | None = None
-    if isinstance(event, Failed | Defer | Cancel | ResolveDead):
+    if isinstance(event, Failed | Defer | Cancel | ResolveDead | Resplit):
         code = str(event.code)
     elif isinstance(event, Uncertain | FoundAtStart | Drop):
         code = str(Code.DELIVERY_UNCERTAIN)

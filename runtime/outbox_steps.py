@@ -17,6 +17,7 @@ from .outbox_events import (
     ResolveDead,
     ResolveResend,
     ResolveSent,
+    Resplit,
     Sent,
     Start,
     Uncertain,
@@ -56,7 +57,9 @@ def placed(record: OutboxRecord, seq: int) -> OutboxRecord:
 
 
 def landed(
-    record: OutboxRecord, event: Sent | Failed | Uncertain | Defer | Release | FoundAtStart, now_us: int
+    record: OutboxRecord,
+    event: Sent | Failed | Uncertain | Defer | Release | Resplit | FoundAtStart,
+    now_us: int,
 ) -> OutboxRecord:
     """Where the outcome of a send leaves the row."""
     match event:
@@ -77,7 +80,7 @@ def landed(
                 wait_us=event.wait_us,
                 updated_at_us=now_us,
             )
-        case Release():
+        case Release() | Resplit():
             return changed(record, in_flight=False, attempts=record.attempts - 1, updated_at_us=now_us)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..actors.content import Text
 from ..storage.records import OutboundContent, OutboxRecord, OutboxState
-from .channel import Outbound, SendOutcome
+from .channel import Degradation, Outbound, SendOutcome
 from .send_outcome import SendPolicy
 from .shard_messages import LookedUp, SendEnded
 
@@ -15,10 +16,23 @@ if TYPE_CHECKING:
     from .shard import ShardActor
 
 
+_PARTS_SPAN = 1 << 32
+
+
+def place_of(record: OutboxRecord) -> int:
+    """The place of a send in its lane."""
+    return record.seq * _PARTS_SPAN + record.part
+
+
+def split_place(place: int) -> tuple[int, int]:
+    """The seq and part of a place."""
+    return divmod(place, _PARTS_SPAN)
+
+
 class PendingRow:
     """An outbox row in a lane. It never holds a token: what a handler decided is never held back."""
 
-    __slots__ = ("content", "is_looked_up", "is_parked", "lookups", "record")
+    __slots__ = ("content", "is_looked_up", "is_parked", "lookups", "record", "target")
 
     holds_token = False
 
@@ -28,11 +42,12 @@ class PendingRow:
         self.lookups = 0
         self.is_looked_up = False
         self.is_parked = False
+        self.target: str | None = None
 
     @property
     def seq(self) -> int:
-        """The row's place in its shard."""
-        return self.record.seq
+        """The row's place in its lane: its seq, and behind that its part, for the parts of a text share one."""
+        return place_of(self.record)
 
     @property
     def is_remembered(self) -> bool:
@@ -45,6 +60,7 @@ class Send:
 
     __slots__ = (
         "answer",
+        "degraded",
         "delivery",
         "due_s",
         "holds_slot",
@@ -74,6 +90,7 @@ class Send:
         self.is_lookup = is_lookup
         self.holds_slot = True
         self.answer: SendOutcome | None = None
+        self.degraded: Degradation | None = None
         self.is_answered = False
         self.is_ending = False
         self.outcome_message: SendEnded | LookedUp | None = None
@@ -100,6 +117,9 @@ class Send:
             claim=record.claim,
             attempt=record.attempts,
             reply_to=content.reply_to,
+            degraded=self.degraded,
+            content=content.rich or Text(content.text),
+            target=self.row.target,
         )
 
     def free_slot(self) -> None:

@@ -44,9 +44,10 @@ def _checked_refusal(answer: NotSent) -> SendOutcome:
     if not _is(answer.code, Code) or not _is(answer.permanence, Permanence):
         return Uncertain("the adapter answered NotSent without a code or permanence")
     after_s, text = _pause(answer.retry_after_s), _text(answer.text, _MAX_TEXT_CHARS)
-    if after_s == answer.retry_after_s and text == answer.text:
+    max_text = answer.max_text if type(answer.max_text) is int and answer.max_text > 0 else None
+    if after_s == answer.retry_after_s and text == answer.text and max_text == answer.max_text:
         return answer
-    return attrs.evolve(answer, retry_after_s=after_s, text=text)
+    return attrs.evolve(answer, retry_after_s=after_s, text=text, max_text=max_text)
 
 
 def _pause(after_s: object) -> float | None:

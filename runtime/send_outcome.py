@@ -6,7 +6,7 @@ from ..actors.errors import Code, Permanence
 from ..actors.value import value
 from ..storage.commands import OutboxMove
 from ..storage.records import OnUncertain, OutboxRecord, OutboxState
-from .channel import NotSent, SendOutcome, Sent, Uncertain
+from .channel import Degradation, NotSent, SendOutcome, Sent, Uncertain
 from .defaults import PAUSE_JITTER_S
 from .outbox_rules import Defer, Drop, Failed, FoundAtStart, OutboxEvent, Release, outbox_move
 from .outbox_rules import Sent as SentEvent
@@ -30,7 +30,13 @@ class SendPolicy:
 
 
 def outcome_moves(
-    record: OutboxRecord, outcome: SendOutcome | None, policy: SendPolicy, *, now_us: int, unit: float
+    record: OutboxRecord,
+    outcome: SendOutcome | None,
+    policy: SendPolicy,
+    *,
+    now_us: int,
+    unit: float,
+    degraded: Degradation | None = None,
 ) -> tuple[OutboxMove, ...]:
     """The transitions of a flying row; only an uncertain send that the policy drops takes two.
 
@@ -40,9 +46,10 @@ def outcome_moves(
         policy: Of this send.
         now_us: Wall clock, microseconds since 1970 UTC.
         unit: A number drawn evenly from [0, 1), for the jitter.
+        degraded: What was given up in the call that this is the outcome of.
     """
     if isinstance(outcome, Sent):
-        sent = SentEvent(outcome.platform_message_id, outcome.deduped)
+        sent = SentEvent(outcome.platform_message_id, outcome.deduped, degraded)
         return (outbox_move(record, sent, now_us=now_us, claim=record.claim),)
     wait_us = retry_wait_us(record, policy, unit)
     event: OutboxEvent
@@ -59,7 +66,8 @@ def outcome_moves(
         case NotSent(code=code, permanence=permanence, retry_after_s=after_s, text=text):
             said = text or code.meaning
             wait_us = wait_us if after_s is None else max(wait_us, _pause_us(after_s, unit))
-            if permanence is Permanence.PERMANENT or policy.retry.is_spent(record.attempts):
+            is_hopeless = permanence is Permanence.PERMANENT or code is Code.TOO_LARGE
+            if is_hopeless or policy.retry.is_spent(record.attempts):
                 event = Failed(str(code), said)
             else:
                 event = Failed(str(code), said, now_us + wait_us, wait_us)

@@ -106,7 +106,7 @@ class ShardActor(Actor[ShardMessage]):
         if len(self.mailbox) < _MAILBOX // 2:
             self.tell(message)
             return
-        key, seq = message.row.record.conversation_key, message.row.record.seq
+        key, seq = message.row.record.conversation_key, message.row.seq
         if isinstance(message, MessageArrived):
             self.inbox.lanes.miss(key, seq)
         else:

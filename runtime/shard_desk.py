@@ -9,7 +9,7 @@ from ..actors.value import changed
 from ..storage.commands import Committed
 from .inbox_rules import Requeue as RequeueEvent
 from .inbox_rules import inbox_move
-from .outbox_rules import outbox_move
+from .outbox_holds import moves_of_decision
 from .send import PendingRow
 from .shard_messages import MoveSend, Requeue
 from .turn import QueuedRow
@@ -58,24 +58,29 @@ class ShardDesk:
         if stored is None:
             reply.fail(BusError(Code.NOT_FOUND, "no such send", row_id=row_id))
             return
+        record, reader = stored.record, self._services.store.reader
+        parts = reader.text_parts(record.channel, record.idempotency_key)
         try:
-            move = outbox_move(
-                stored.record, message.event, now_us=self._services.clock.wall_us(), claim=None
-            )
+            moves = moves_of_decision(record, message.event, parts, now_us=self._services.clock.wall_us())
         except BusError as error:
             reply.fail(error)
             return
+        contents = {part.record.id: part.content for part in parts}
+        afters = {move.after.id: move.after for move in moves}
+        outbox = self._shard.outbox
 
         def then(committed: Committed) -> None:
-            for _, seq in committed.tails:
-                self._shard.outbox.arrived(PendingRow(changed(move.after, seq=seq), stored.content))
+            # What it blocked came before what arrives now.
+            outbox.decided(record)
+            for moved_id, seq in committed.tails:
+                outbox.arrived(PendingRow(changed(afters[moved_id], seq=seq), contents[moved_id]))
             reply.set(row_id)
 
         def refused(error: BusError) -> None:
             reply.fail(_too_late("send", row_id, error))
 
-        self._shard.outbox.let_go(stored.record)
-        self._shard.submit_moves(outbox=(move,), then=then, refused=refused, control=message.control)
+        outbox.let_go(record)
+        self._shard.submit_moves(outbox=moves, then=then, refused=refused, control=message.control)
 
 
 def _too_late(what: str, row_id: int, cause: BusError) -> BusError:

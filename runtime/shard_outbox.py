@@ -5,12 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ..actors.content import ref_of
 from ..actors.value import changed
 from ..storage.commands import NOTHING, Committed, Fact, NewOutbox, OutboxMove, Stored
 from ..storage.records import OutboxRecord, OutboxState, OutboxStatus
 from .backlog import OutboxBacklog
 from .effects import Effect
 from .lanes import Lanes
+from .outbox_holds import is_blocked, is_drop, is_later_part, may_not_start, may_ride, moves_of_drop
 from .outbox_rules import (
     Release,
     Resend,
@@ -20,9 +22,11 @@ from .outbox_rules import (
 )
 from .outbox_steps import placed
 from .reports import report_send
+from .resplit import pieces_of, resplit
 from .retry import rest_us
-from .send import PendingRow, Send
+from .send import PendingRow, Send, place_of
 from .send_outcome import lets_next_go, outcome_moves
+from .send_target import give_up, lacks_target
 from .shard_lookups import end_lookup
 from .shard_messages import LookedUp, SendDue, SendEnded
 from .turn_plan import OutboxLane, Planned, plan_effects
@@ -174,7 +178,16 @@ class ShardOutbox:
             self.lanes.release(self.lanes.take(lane))
             self.look(lane)
         elif lane is not None:
-            self.lanes.pass_over(lane, record.seq)
+            self.lanes.pass_over(lane, place_of(record))
+        if lane is not None:
+            self.lanes.drop(lane, lambda row: is_later_part(row.record, record))
+
+    def decided(self, record: OutboxRecord) -> None:
+        """A decision over this row is on disk: what it blocked goes on."""
+        delivery = self._services.deliveries.get(record.channel)
+        if delivery is not None and delivery.adapter.caps.block_on_uncertain:
+            self.lanes.read_again(record.conversation_key, place_of(record))
+            self._shard.flush_soon()
 
     # --- outcomes --------------------------------------------------------------------------------------------
 
@@ -188,8 +201,13 @@ class ShardOutbox:
             return
         send.is_ending = True
         record, services = send.row.record, self._services
+        if pieces := pieces_of(send.row.content, message.outcome, send.delivery.adapter.caps):
+            resplit(self._shard, self, send, pieces, services)
+            return
         now_us, unit = services.clock.wall_us(), services.random.random()
-        moves = outcome_moves(record, message.outcome, send.policy, now_us=now_us, unit=unit)
+        moves = outcome_moves(
+            record, message.outcome, send.policy, now_us=now_us, unit=unit, degraded=send.degraded
+        )
         after = moves[-1].after
         if after.status is not OutboxStatus.SENT:
             report_send(after, moves[-1].code, services)
@@ -207,7 +225,9 @@ class ShardOutbox:
         was_idle = lane.is_idle
         lane.arriving += 1
         delivery = self._services.deliveries.get(row.record.channel)
-        if delivery is None or not was_idle or self._shard.is_stopping:
+        if delivery is None or not was_idle or self._shard.is_stopping or ref_of(row.content.rich):
+            return lane, False
+        if is_blocked(key, row.record.shard, delivery.adapter.caps, self._services.store.reader):
             return lane, False
         if not delivery.line.try_take(key, is_bulk=row.content.is_bulk):
             return lane, False
@@ -254,6 +274,12 @@ class ShardOutbox:
             if delivery is None or delivery.line.is_stopped or parked:
                 self.lanes.release(self.lanes.take(lane))
                 continue
+            if may_not_start(record, delivery.adapter.caps, services.store.reader):
+                self.lanes.release(self.lanes.take(lane))
+                continue
+            if lacks_target(row, services.store.reader):
+                give_up(self._shard, self, lane, row, services)
+                return
             rest = rest_us(record.next_attempt_at_us, record.wait_us, services.clock.wall_us())
             rest = 0 if lane.waited else rest
             rest = max(rest, round(delivery.line.pause_left_s(record.conversation_key) * 1e6))
@@ -307,7 +333,10 @@ class ShardOutbox:
         pool = send.delivery.pool
         after = moves[-1].after
         now_us = self._services.clock.wall_us()
-        following = self._ride(lane, send) if lets_next_go(after) else None
+        if is_drop(moves[-1]):
+            self.lanes.drop(lane, lambda waiting: is_later_part(waiting.record, after))
+            moves = (*moves, *moves_of_drop(moves[-1], self._services.store.reader, now_us=now_us))
+        following = self._ride(lane, send, after) if lets_next_go(after) else None
         if following is None:
             send.free_slot()
             all_moves = moves
@@ -337,14 +366,12 @@ class ShardOutbox:
         )
         shard.submit(commit, then)
 
-    def _ride(self, lane: OutboxLane, send: Send) -> PendingRow | None:
+    def _ride(self, lane: OutboxLane, send: Send, after: OutboxRecord) -> PendingRow | None:
         """The next head, if its start may ride in the commit that ends the one before."""
         if self._services.draining or not lane.queue:
             return None
         head = lane.queue[0].record
-        if head.channel != send.row.record.channel or head.state is not OutboxState.READY:
-            return None
-        if head.next_attempt_at_us is not None:
+        if ref_of(lane.queue[0].content.rich) or not may_ride(head, after, send.delivery.adapter.caps):
             return None
         is_bulk = lane.queue[0].content.is_bulk
         if not send.delivery.line.try_ride(head.conversation_key, is_bulk=is_bulk):

@@ -14,10 +14,12 @@ from .turn_commit import commit_send, commit_step
 if TYPE_CHECKING:
     import structlog.typing
 
+    from ..actors.content import Action, SendRef
     from ..actors.message import BusMessage
     from ..storage.records import InboxRecord
+    from .channel import ChannelCaps
     from .context import Context
-    from .effects import SendEffect, SendRef
+    from .effects import SendEffect
     from .services import Services
     from .state import StateShape
 
@@ -52,7 +54,7 @@ class RuntimeSurroundings:
             )
         return channel
 
-    def check_channel(self, channel: str, conversation_key: str) -> None:
+    def check_channel(self, channel: str, conversation_key: str) -> ChannelCaps:
         """See `Surroundings.check_channel`."""
         delivery = self._services.deliveries.get(channel)
         if delivery is None:
@@ -65,6 +67,18 @@ class RuntimeSurroundings:
                 channel=channel,
                 key=conversation_key,
             )
+        return delivery.adapter.caps
+
+    def act(self, channel: str, conversation_key: str, action: Action) -> None:
+        """See `Surroundings.act`."""
+        services = self._services
+        actor = services.deliveries[channel].ephemeral
+        if actor is None:
+            raise BusError(Code.INVALID_MESSAGE, f"channel {channel} has no ephemeral calls", channel=channel)
+        if services.draining or services.deliveries[channel].line.is_stopped:
+            services.count("ephemeral_lost")
+            return
+        actor.call(conversation_key.partition(":")[2], action)
 
     def is_event_topic(self, topic: str) -> bool:
         """See `Surroundings.is_event_topic`."""

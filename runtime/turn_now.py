@@ -15,10 +15,11 @@ from ..actors.names import canonical
 from .defaults import MAX_EFFECTS, STEP_BYTES
 
 if TYPE_CHECKING:
+    from ..actors.content import SendRef
     from ..actors.message import BusMessage
     from ..storage.records import InboxRecord
     from .context import Context
-    from .effects import SendEffect, SendRef
+    from .effects import SendEffect
 
 T = TypeVar("T")
 

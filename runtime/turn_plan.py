@@ -11,6 +11,7 @@ from ..storage.records import OutboundContent, OutboxRecord
 from .effects import CancelEffect, Effect, EventEffect, MessageEffect, SendEffect, TimerEffect
 from .emits import event_emit, message_emit
 from .lane import Lane
+from .parts import part_rows
 from .send import PendingRow
 from .timer_arrival import new_timer
 
@@ -50,11 +51,12 @@ def plan_effects(
         number = EmitNumber(home, cause.record.seq, len(emits))
         match effect:
             case SendEffect():
-                row = _new_send(effect, cause, services, now_us)
-                if row.record.shard == home:
-                    own.append(row)
-                else:
-                    emits.append(Emit(number, NewOutbox(record=row.record, content=row.content)))
+                for record, content in _new_sends(effect, cause, services, now_us):
+                    if record.shard == home:
+                        own.append(PendingRow(record, content))
+                    else:
+                        number = EmitNumber(home, cause.record.seq, len(emits))
+                        emits.append(Emit(number, NewOutbox(record=record, content=content)))
             case MessageEffect():
                 emits.append(message_emit(effect, cause, number, services, now_us=now_us))
             case EventEffect():
@@ -90,7 +92,9 @@ _ROW = OutboxRecord(
 )
 
 
-def _new_send(effect: SendEffect, cause: QueuedRow, services: Services, now_us: int) -> PendingRow:
+def _new_sends(
+    effect: SendEffect, cause: QueuedRow, services: Services, now_us: int
+) -> list[tuple[OutboxRecord, OutboundContent]]:
     key = effect.conversation_key
     record = changed(
         _ROW,
@@ -111,5 +115,6 @@ def _new_send(effect: SendEffect, cause: QueuedRow, services: Services, now_us: 
         correlation_id=cause.message.correlation_id,
         hops=cause.message.hops + 1,
         is_bulk=effect.is_bulk,
+        rich=effect.rich,
     )
-    return PendingRow(record, content)
+    return part_rows(record, content, services)

@@ -200,6 +200,17 @@ class OutboxPurge:
 
 
 @value
+class OutboxRewrite:
+    """The text of a send becomes shorter: `move` is its transition, `content` what it sends from here on.
+
+    The rest of its text are new sends of the same Commit.
+    """
+
+    move: OutboxMove
+    content: OutboundContent
+
+
+@value
 class StepWrite:
     """The result of a step: msgpack, at most 256 KiB. The first one of a name stays."""
 
@@ -244,6 +255,7 @@ class Commit:
         relayed: Emits of this shard that reached their homes and can go.
         facts: Durable facts.
         purges: Dead rows of this shard to empty.
+        rewrites: Sends of this shard whose text becomes shorter.
         control: The control record that this carries out, refuses, or takes a step further.
         turn: The turn that decided this and goes on.
         timers: Timers of this shard to set, to take back, to move on; in order.
@@ -262,6 +274,7 @@ class Commit:
     relayed: tuple[EmitNumber, ...] = ()
     facts: tuple[Fact, ...] = ()
     purges: tuple[InboxPurge | OutboxPurge, ...] = ()
+    rewrites: tuple[OutboxRewrite, ...] = ()
     control: ControlPart | None = None
     turn: InTurn | None = None
     timers: tuple[TimerWrite, ...] = ()

@@ -15,6 +15,7 @@ _OUTBOX_KINDS: Final = {
     "failed": ("send-result", "retry"),
     "uncertain": ("send-result",),
     "release": ("send-result",),
+    "resplit": ("send-result",),
     "dead": ("send-result", "dead"),
     "drop": ("dead",),
     "requeue": ("requeue",),
@@ -50,6 +51,8 @@ def _commit_kinds(part: Commit) -> Iterator[str]:
             yield _INBOX_KINDS[move.event]
     for send in part.outbox:
         yield from _OUTBOX_KINDS.get(send.event, ())
+    for rewrite in part.rewrites:
+        yield from _OUTBOX_KINDS.get(rewrite.move.event, ())
     for new in part.new_outbox:
         if new.record.status is OutboxStatus.PENDING and new.record.in_flight:
             yield "send-start"

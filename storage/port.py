@@ -27,6 +27,9 @@ from .records import (
     StoredTimer,
 )
 
+LAST_PART = 2**32 - 1
+"""No text has as many parts."""
+
 Settle = Callable[[Outcome], None]
 
 
@@ -103,8 +106,10 @@ class Reader(Protocol):
         """The first conversation key greater than `after` that has an open outbox row (not sent, not dead)."""
         ...
 
-    def outbox_lane(self, shard: int, key: str, after_seq: int, limit: int) -> list[StoredOutbox]:
-        """Open rows of one conversation with a seq greater than `after_seq`, ordered by (seq, part).
+    def outbox_lane(
+        self, shard: int, key: str, after_seq: int, limit: int, *, after_part: int = LAST_PART
+    ) -> list[StoredOutbox]:
+        """Open rows of one conversation behind `after_seq` and, of that seq, `after_part`, ordered by (seq, part).
 
         Rows of one seq (the parts of one text) are never torn apart by `limit`.
         """
@@ -136,6 +141,18 @@ class Reader(Protocol):
 
     def find_outbox(self, channel: str, idempotency_key: str, part: int) -> StoredOutbox | None:
         """One outbox row by identity."""
+        ...
+
+    def text_parts(self, channel: str, idempotency_key: str) -> list[StoredOutbox]:
+        """All parts of one text, by part."""
+        ...
+
+    def is_held(self, channel: str, idempotency_key: str, part: int) -> bool:
+        """Whether a part of the text before this one is uncertain or dead."""
+        ...
+
+    def is_blocked(self, shard: int, key: str, before_seq: int, before_part: int) -> bool:
+        """Whether an uncertain row of the conversation stands before that place."""
         ...
 
     def list_inbox(

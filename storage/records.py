@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal
 
+from ..actors.content import Rich
 from ..actors.message import BusMessage
 from ..actors.plain import Plain
 from ..actors.value import value
@@ -162,7 +163,7 @@ class OutboxRecord:
 
 @value(kw_only=True)
 class OutboundContent:
-    """What one outbox row sends: stored once, never changed.
+    """What one outbox row sends: stored once, and changed only where the channel finds a text too long.
 
     Attributes:
         text: The text to send.
@@ -172,6 +173,9 @@ class OutboundContent:
         correlation_id: Carried from the message that caused it.
         hops: The cause's hops + 1.
         is_bulk: Interactive sends of the channel may pass it.
+        parts: How many parts its text has; this is one of them.
+        rich: What it is where it is more than a text.
+        is_piece: It is a piece of a part that the channel found too long.
     """
 
     text: str
@@ -181,6 +185,9 @@ class OutboundContent:
     correlation_id: str | None = None
     hops: int = 0
     is_bulk: bool = False
+    parts: int = 1
+    is_piece: bool = False
+    rich: Rich | None = None
 
 
 class ControlStatus(enum.StrEnum):

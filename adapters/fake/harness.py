@@ -225,7 +225,10 @@ class Harness:
     def outbox(self, key: str) -> list[SendRow]:
         """The conversation's sends as stored, in the order they were decided."""
         rows = self.runtime.outbox.list(key=key, limit=_LIMIT)
-        return [SendRow(**vars(row.record)) for row in sorted(rows, key=lambda row: row.record.seq)]
+        return [
+            SendRow(**vars(row.record))
+            for row in sorted(rows, key=lambda row: (row.record.seq, row.record.part))
+        ]
 
     def dead(self) -> list[StoredInbox]:
         """Dead messages, the newest first."""

@@ -13,6 +13,7 @@ from ...storage.records import Failure, StoredInbox, StoredOutbox
 from ...storage.sqlite.detail import StepLine, Transition, stored_steps, transitions
 from ...storage.sqlite.listing import RowId, find_sends
 from ...storage.sqlite.look import Look
+from ..outbox_holds import is_held
 from ..run import ExitCode
 from .arguments import parse_row
 from .looking import looking
@@ -51,10 +52,11 @@ def show_sends(store: Path, key: str, *, with_history: bool, as_json: bool) -> N
     with looking(store) as look:
         rows = rows_of(look, key)
         found = [_send(look, row) for row in rows]
+        held = [stored is not None and _is_held(look, stored) for stored in found]
         past = [transitions(look, row) if with_history else None for row in rows]
     shown = [
-        (send_fields(stored), stored.record.errors, told)
-        for stored, told in zip(found, past, strict=True)
+        (send_fields(stored, held=waits), stored.record.errors, told)
+        for stored, waits, told in zip(found, held, past, strict=True)
         if stored is not None
     ]
     if not shown:
@@ -64,6 +66,10 @@ def show_sends(store: Path, key: str, *, with_history: bool, as_json: bool) -> N
 
 def _send(look: Look, row: RowId) -> StoredOutbox | None:
     return look.ask(lambda reader: reader.outbox(row.number))
+
+
+def _is_held(look: Look, stored: StoredOutbox) -> bool:
+    return look.ask(lambda reader: is_held(stored.record, reader))
 
 
 def rows_of(look: Look, key: str) -> list[RowId]:
@@ -124,8 +130,13 @@ def step_fields(step: StepLine) -> Fields:
     return {"name": step.name, "bytes": step.bytes, "claim": step.claim, "at": when(step.at_us)}
 
 
-def send_fields(stored: StoredOutbox) -> Fields:
-    """A send's fields, by the names programs get them under."""
+def send_fields(stored: StoredOutbox, *, held: bool) -> Fields:
+    """A send's fields, by the names programs get them under.
+
+    Args:
+        stored: The send.
+        held: An earlier part of its text waits for a decision.
+    """
     record, content = stored.record, stored.content
     newest = record.errors[-1] if record.errors else None
     return {
@@ -135,6 +146,7 @@ def send_fields(stored: StoredOutbox) -> Fields:
         "idempotency_key": record.idempotency_key,
         "part": record.part,
         "state": record.state.value,
+        "held": held,
         "seq": record.seq,
         "claim": record.claim,
         "attempts": record.attempts,

@@ -59,7 +59,14 @@ def list_sends(
     show_table(
         ("id", "state", "age#", "key", "tries#", "text, or why it failed"),
         [
-            (line.id, line.state, age(line.created_at_us, now), line.key, line.attempts, _what(line))
+            (
+                line.id,
+                "held" if line.held else line.state,
+                age(line.created_at_us, now),
+                line.key,
+                line.attempts,
+                _what(line),
+            )
             for line in found
         ],
     )

@@ -36,6 +36,7 @@ from ...storage.records import (
 from ..inbox_rules import Purge as PurgeMessage
 from ..inbox_rules import Requeue as RequeueMessage
 from ..inbox_rules import inbox_move
+from ..outbox_holds import moves_of_decision
 from ..outbox_rules import OutboxEvent, outbox_move
 from ..outbox_rules import Purge as PurgeSend
 from ..receipt import Receipt
@@ -85,10 +86,11 @@ class StoreHands:
         Raises:
             BusError: NOT_FOUND, INVALID_TRANSITION.
         """
-        stored = self.send(row_id)
-        move = outbox_move(stored.record, event, now_us=self._clock.wall_us(), claim=None)
-        shard = stored.record.shard
-        await self.commit(shard, Commit(shard=shard, epoch=0, at_us=0, outbox=(move,), control=control))
+        record = self.send(row_id).record
+        parts = self.reader.text_parts(record.channel, record.idempotency_key)
+        moves = moves_of_decision(record, event, parts, now_us=self._clock.wall_us())
+        shard = record.shard
+        await self.commit(shard, Commit(shard=shard, epoch=0, at_us=0, outbox=moves, control=control))
 
     async def publish(self, message: BusMessage) -> Receipt:
         """Store a message: it is handled or sent once somebody runs the store.

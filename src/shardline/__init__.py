@@ -5,6 +5,7 @@ order, thousands side by side; what a handler decides is stored in one commit wi
 send has an honest end.
 """
 
+from .actors.content import SendRef
 from .actors.envelope import MessageEnvelope
 from .actors.errors import BusError, Code, Permanence, Permanent, RetryLater, error_code_of
 from .actors.event import Event
@@ -14,7 +15,6 @@ from .actors.message import BusMessage, Direction
 from .runtime.app import Runtime
 from .runtime.breaker import Breaker
 from .runtime.context import Context
-from .runtime.effects import SendRef
 from .runtime.receipt import Receipt
 from .runtime.recurrence import Cron, Every
 from .runtime.retry import RetryPolicy

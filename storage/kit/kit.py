@@ -7,6 +7,7 @@ from ..port import Caps
 from .claims import StoreClaimsKit
 from .life import StoreLifeKit
 from .opened import OpenStore
+from .parts import StorePartsKit
 from .reads import StoreReadsKit
 from .sends import StoreSendsKit
 from .steps import StoreStepsKit
@@ -18,6 +19,7 @@ class StoreKit(
     StoreWritesKit,
     StoreLifeKit,
     StoreSendsKit,
+    StorePartsKit,
     StoreStepsKit,
     StoreReadsKit,
     StoreTimersKit,

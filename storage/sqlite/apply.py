@@ -52,6 +52,8 @@ def apply_plan(database: apsw.Connection, plan: Plan) -> None:
         _write(database, sql.MOVE_OUTBOX, plan.outbox_moves)
     if plan.outbox_tails:
         _write(database, sql.MOVE_OUTBOX_TO_TAIL, plan.outbox_tails)
+    if plan.outbox_rewrites:
+        _write(database, sql.REWRITE_OUTBOX, plan.outbox_rewrites)
     if plan.emits:
         _write(database, sql.INSERT_EMIT, plan.emits)
     if plan.relayed:

@@ -6,16 +6,21 @@ from typing import Final
 
 import attrs
 
+from ...actors.content import Rich
+from ...actors.errors import BusError, Code
 from ...actors.event import Event
 from ...actors.message import BusMessage
 from ..commands import EmitNumber
+from ..records import OutboundContent, OutboxRecord
 
 FirstInbox = tuple[int, int, int, BusMessage | None]
 """id, partition, offset, message of the row that stands under a key already; None, what it said is gone."""
 FirstEvent = tuple[int, int, int, Event | None]
 """The same of an event."""
-FirstOutbox = tuple[int, int, int, str, str | None]
-"""id, shard, seq, conversation key, text of the send that stands under an identity already; None, it is gone."""
+Said = tuple[str, int, Rich | None]
+"""What a send says, how many parts it has, and what it is beside a text: one key sends one thing."""
+FirstOutbox = tuple[int, int, int, str, Said | None]
+"""id, shard, seq, conversation key, what it says of the send that has an identity already; None, nobody knows that."""
 Identity = tuple[str, str, int]
 """channel, idempotency key, part."""
 
@@ -32,6 +37,29 @@ class Known:
 
 NOTHING_KNOWN: Final = Known()
 """Before anything is looked up; not to be changed."""
+
+
+def said(content: OutboundContent) -> Said | None:
+    """What two sends under one identity have to agree in; of a piece nobody knows what it was cut from."""
+    return None if content.is_piece else (content.text, content.parts, content.rich)
+
+
+def check_same_send(first: FirstOutbox, record: OutboxRecord, content: OutboundContent) -> None:
+    """Refuse a second send under an identity that says something else, or to somebody else.
+
+    Raises:
+        BusError: IDENTITY_MISMATCH.
+    """
+    is_other = first[4] is not None and first[4] != said(content)
+    if is_other or first[3] != record.conversation_key:
+        raise BusError(
+            Code.IDENTITY_MISMATCH,
+            "another send stands under this channel, key and part",
+            row_id=first[0],
+            channel=record.channel,
+            idempotency_key=record.idempotency_key,
+            part=record.part,
+        )
 
 
 def is_other_message(first: BusMessage | None, message: BusMessage) -> bool:

@@ -78,7 +78,11 @@ class MessageLine:
 
 @attrs.frozen
 class SendLine:
-    """One outbox row. Times are microseconds since 1970 UTC."""
+    """One outbox row. Times are microseconds since 1970 UTC.
+
+    Attributes:
+        held: An earlier part of its text waits for a decision.
+    """
 
     id: str
     key: str
@@ -86,6 +90,7 @@ class SendLine:
     idempotency_key: str
     part: int
     state: OutboxState
+    held: bool
     claim: int
     attempts: int
     generation: int
@@ -124,12 +129,18 @@ _STATE: Final = (
     " THEN 'dead' WHEN status = 'failed' THEN 'failed' WHEN in_flight THEN 'flying'"
     " WHEN uncertain_since IS NULL THEN 'ready' ELSE 'uncertain' END"
 )
+_HELD: Final = (
+    "part > 0 AND status <> 'sent' AND dead_at IS NULL AND uncertain_since IS NULL AND NOT in_flight AND EXISTS"
+    " (SELECT 1 FROM outbox AS earlier WHERE earlier.channel = outbox.channel"
+    " AND earlier.idempotency_key = outbox.idempotency_key AND earlier.part < outbox.part"
+    " AND (earlier.uncertain_since IS NOT NULL OR earlier.dead_at IS NOT NULL))"
+)
 _INBOX: Final = (
     "SELECT 'in-' || id, conversation_key, topic, channel, status, part, off, claim, failures, crashes, generation,"
     " accepted_at, started_at, done_at, dead_at, next_at, error_code, own_code, last_error, codec, body FROM inbox"
 )
 _OUTBOX: Final = (
-    f"SELECT 'out-' || id, conversation_key, channel, idempotency_key, part, {_STATE}, claim, attempts,"
+    f"SELECT 'out-' || id, conversation_key, channel, idempotency_key, part, {_STATE}, {_HELD}, claim, attempts,"
     " generation, created_at, last_attempt_at, sent_at, next_attempt_at, uncertain_since, dead_at, error_code,"
     " own_code, last_error, platform_message_id, 'in-' || inbox_id, codec, body FROM outbox"
 )
@@ -197,7 +208,7 @@ _Message = tuple[
     int | None, str | None, str | None, str | None,
 ]  # fmt: skip
 _Send = tuple[
-    str, str, str, str, int, OutboxState, int, int, int, int, int | None, int | None, int | None, int | None,
+    str, str, str, str, int, OutboxState, bool, int, int, int, int, int | None, int | None, int | None, int | None,
     int | None, str | None, str | None, str | None, str | None, str | None,
 ]  # fmt: skip
 _Dead = tuple[
@@ -240,7 +251,8 @@ def _message_line(row: Row) -> MessageLine:
 
 
 def _send_line(row: Row) -> SendLine:
-    return SendLine(*cast("_Send", row[:-2]), _content_text(row))
+    line = SendLine(*cast("_Send", row[:-2]), _content_text(row))
+    return attrs.evolve(line, held=bool(line.held))
 
 
 def _dead_line(row: Row) -> DeadLine:

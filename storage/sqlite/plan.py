@@ -30,6 +30,7 @@ class Plan:
     outbox: list[Row] = attrs.Factory(list[Row])
     outbox_moves: list[Row] = attrs.Factory(list[Row])
     outbox_tails: list[Row] = attrs.Factory(list[Row])
+    outbox_rewrites: list[Row] = attrs.Factory(list[Row])
     emits: list[Row] = attrs.Factory(list[Row])
     relayed: list[Row] = attrs.Factory(list[Row])
     facts: dict[tuple[str, str], Row | None] = attrs.Factory(dict[tuple[str, str], Row | None])

@@ -7,6 +7,7 @@ Whether a move meets the row it names is for the database to say: the count of c
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from ...actors.codec import CODEC_VERSION, pack_event
@@ -40,15 +41,27 @@ from .known import (
     FirstOutbox,
     Identity,
     Known,
+    check_same_send,
     emit_key,
     is_other_event,
     is_other_message,
+    said,
 )
 from .numbers import Numbers
 from .plan import Plan, Transition, check_home
 from .purge import plan_purge
-from .rows import control_row, fact_row, inbox_move, inbox_row, outbox_move, outbox_row, state_row
+from .rows import (
+    control_row,
+    fact_row,
+    inbox_move,
+    inbox_row,
+    outbox_move,
+    outbox_rewrite,
+    outbox_row,
+    state_row,
+)
 from .steps import plan_in_turn
+from .text_seqs import TextSeqs
 from .timers import shard_of_timer, timer_step
 
 _ACCEPT_WORDS: Final = {
@@ -161,6 +174,9 @@ class Planner:
                 self._move_inbox(move, shard, at_us, tails)
         if part.outbox:
             self._move_outbox(part.outbox, shard, at_us, tails)
+        for rewrite in part.rewrites:
+            self._move_outbox((rewrite.move,), shard, at_us, tails)
+            self.plan.outbox_rewrites.append(outbox_rewrite(rewrite))
         if part.turn is not None:
             plan_in_turn(part.turn, shard, at_us, self.plan)
         for state in part.state:
@@ -263,20 +279,13 @@ class Planner:
         return Stored(new.id, 0, offset, claimed=False)
 
     def _sends(self, sends: tuple[NewOutbox, ...], shard: int, at_us: int) -> tuple[Stored | Duplicate, ...]:
-        """The new sends of a Commit; parts of one text share one seq."""
+        """The new sends of a Commit; a piece of a part has the seq of its text already."""
+        seqs = TextSeqs(self._next_seq)
         outcomes: list[Stored | Duplicate] = []
-        seq = 0
-        last: tuple[str, str] | None = None
         for new in sends:
             record = new.record
             check_home(record.id, record.shard, shard)
-            text = (record.channel, record.idempotency_key)
-            if record.seq:
-                seq = record.seq
-            elif text != last:
-                seq = self._next_seq(shard)
-            last = text
-            outcomes.append(self._send(new, at_us, record.in_flight, seq))
+            outcomes.append(self._send(new, at_us, record.in_flight, record.seq or seqs.of(record)))
         return tuple(outcomes)
 
     def _send(self, new: NewOutbox, at_us: int, started: bool, seq: int) -> Stored | Duplicate:
@@ -285,15 +294,7 @@ class Planner:
         identity = (record.channel, record.idempotency_key, record.part)
         first = self._outbox.get(identity) or self._known.outbox.get(identity)
         if first is not None:
-            if first[3] != record.conversation_key or first[4] not in {None, content.text}:
-                raise BusError(
-                    Code.IDENTITY_MISMATCH,
-                    "another send stands under this channel, key and part",
-                    row_id=first[0],
-                    channel=record.channel,
-                    idempotency_key=record.idempotency_key,
-                    part=record.part,
-                )
+            check_same_send(first, record, content)
             return Duplicate(*first[:3], conflict=False)
         numbers = self.numbers
         numbers.change_seq = change = numbers.change_seq + 1
@@ -324,16 +325,25 @@ class Planner:
         code = record.errors[-1].code if record.errors else None
         word = "enqueue+start" if started else "enqueue"
         self._transitions.append((record.shard, "out", record.id, "", state, word, claim, at_us, code))
-        self._outbox[identity] = (record.id, record.shard, seq, record.conversation_key, content.text)
+        self._outbox[identity] = (record.id, record.shard, seq, record.conversation_key, said(content))
         return Stored(record.id, seq, seq, started)
 
     def _emit(self, part: Commit) -> tuple[Stored | Duplicate, ...]:
         if self._atomic:
-            return tuple(self._new_row(emit.row, part.at_us, False, emit.number) for emit in part.emits)
+            return tuple(self._arrivals(part))
         for emit in part.emits:
             self._reserve_id(emit.row)
             self.plan.emits.append(pack_emit(emit, part.at_us))
         return ()
+
+    def _arrivals(self, part: Commit) -> Iterator[Stored | Duplicate]:
+        seqs = TextSeqs(self._next_seq)
+        for emit in part.emits:
+            row = emit.row
+            if isinstance(row, NewOutbox):
+                yield self._send(row, part.at_us, False, seqs.of(row.record))
+            else:
+                yield self._new_row(row, part.at_us, False, emit.number)
 
     def _reserve_id(self, row: NewRow) -> None:
         """A waiting emit keeps its row's id: no accept of a later opening may take it."""
@@ -368,19 +378,14 @@ class Planner:
         self, moves: tuple[OutboxMove, ...], shard: int, at_us: int, tails: list[tuple[int, int]]
     ) -> None:
         numbers = self.numbers
-        seq = 0
-        last: tuple[str, str] | None = None
+        seqs = TextSeqs(self._next_seq)
         for move in moves:
             before = move.before
             after = move.after
             check_home(after.id, before.shard, shard)
             numbers.change_seq = change = numbers.change_seq + 1
             if move.to_tail:
-                # Parts of one text arrive again together.
-                text = (after.channel, after.idempotency_key)
-                if text != last:
-                    seq = self._next_seq(shard)
-                last = text
+                seq = seqs.of(after)
                 tails.append((after.id, seq))
                 self.plan.outbox_tails.append(outbox_move(before, after, change, seq))
             else:

@@ -12,7 +12,7 @@ import apsw
 from ...actors.errors import BusError, Code
 from ...actors.keys import shard_of
 from ..commands import EmitNumber, Publish
-from ..port import HistoryRow, StoredState
+from ..port import LAST_PART, HistoryRow, StoredState
 from ..records import (
     ControlStatus,
     InboxRecord,
@@ -25,6 +25,7 @@ from ..records import (
 from .database import close_connection
 from .emits import unpack_emit
 from .faults import store_error
+from .parts import PartReads
 from .past import PastReads
 from .rows import InboxColumns, Row, read_inbox, read_inbox_record, read_outbox
 from .sql import INBOX_RECORD, OUTBOX_RECORD
@@ -57,7 +58,7 @@ _NEXT_OUTBOX_KEY: Final = (
     f" WHERE shard = ? AND conversation_key > ? AND {OPEN_OUTBOX} ORDER BY conversation_key LIMIT 1"
 )
 _OUTBOX_LANE_ROWS: Final = (
-    f"shard = ?1 AND conversation_key = ?2 AND seq > ?3 AND {OPEN_OUTBOX} ORDER BY seq, part"
+    f"shard = ?1 AND conversation_key = ?2 AND (seq, part) > (?3, ?5) AND {OPEN_OUTBOX} ORDER BY seq, part"
 )
 # The page ends with the last row of the text that its last row belongs to.
 _OUTBOX_LANE: Final = (
@@ -102,7 +103,7 @@ _HISTORY: Final = (
 )
 
 
-class SqliteReader(TimerReads, PastReads):
+class SqliteReader(TimerReads, PastReads, PartReads):
     """The `Reader` over one connection, for one thread.
 
     Args:
@@ -139,9 +140,12 @@ class SqliteReader(TimerReads, PastReads):
         rows = self._query(_NEXT_OUTBOX_KEY, (shard, after))
         return cast("str", rows[0][0]) if rows else None
 
-    def outbox_lane(self, shard: int, key: str, after_seq: int, limit: int) -> list[StoredOutbox]:
+    def outbox_lane(
+        self, shard: int, key: str, after_seq: int, limit: int, *, after_part: int = LAST_PART
+    ) -> list[StoredOutbox]:
         """See `Reader`."""
-        return [read_outbox(row) for row in self._query(_OUTBOX_LANE, (shard, key, after_seq, limit))]
+        rows = self._query(_OUTBOX_LANE, (shard, key, after_seq, limit, after_part))
+        return [read_outbox(row) for row in rows]
 
     def claimed(self) -> list[InboxRecord]:
         """See `Reader`."""

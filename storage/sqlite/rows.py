@@ -8,11 +8,12 @@ from typing import Final, cast
 import msgpack
 
 from ...actors.codec import CODEC_VERSION, pack_message, unpack_message
+from ...actors.content import rich_from_record, rich_to_record
 from ...actors.errors import BusError, Code
 from ...actors.message import BusMessage
 from ...actors.plain import Plain
-from ...actors.record import optional_count, optional_text, required_text
-from ..commands import ControlPart, ControlStep, Fact, StateWrite
+from ...actors.record import optional_count, optional_map, optional_text, required_text
+from ..commands import ControlPart, ControlStep, Fact, OutboxRewrite, StateWrite
 from ..records import (
     ControlStatus,
     Failure,
@@ -124,6 +125,12 @@ def outbox_move(before: OutboxRecord, after: OutboxRecord, change_seq: int, seq:
     return (*changes, *guard) if seq is None else (*changes, seq, *guard)
 
 
+def outbox_rewrite(rewrite: OutboxRewrite) -> Row:
+    """The bindings of `REWRITE_OUTBOX`."""
+    after = rewrite.move.after
+    return (CONTENT_CODEC, pack_content(rewrite.content), after.id, after.shard, after.claim)
+
+
 def control_row(control: ControlPart, at_us: int, instance: int) -> Row:
     """The bindings of `MOVE_CONTROL`."""
     if isinstance(control, ControlStep):
@@ -200,7 +207,7 @@ def pack_content(content: OutboundContent) -> bytes:
     Raises:
         BusError: INVALID_MESSAGE, a text holds a lone surrogate.
     """
-    record: dict[str, int | str] = {"text": content.text}
+    record: dict[str, Plain] = {"text": content.text}
     if content.reply_to is not None:
         record["reply_to"] = content.reply_to
     if content.on_uncertain is not None:
@@ -211,6 +218,12 @@ def pack_content(content: OutboundContent) -> bytes:
         record["hops"] = content.hops
     if content.is_bulk:
         record["bulk"] = True
+    if content.parts > 1:
+        record["parts"] = content.parts
+    if content.rich is not None:
+        record["content"] = rich_to_record(content.rich)
+    if content.is_piece:
+        record["piece"] = True
     try:
         return msgpack.packb(record)
     except (UnicodeEncodeError, OverflowError) as error:
@@ -228,14 +241,19 @@ def unpack_content(data: bytes, version: int, inbox_id: int | None) -> OutboundC
     try:
         record = cast("dict[str, Plain]", msgpack.unpackb(data))
         policy = optional_text(record, "on_uncertain")
+        text = required_text(record, "text")
+        rich = optional_map(record, "content")
         return OutboundContent(
-            text=required_text(record, "text"),
+            text=text,
             inbox_id=inbox_id,
             reply_to=optional_text(record, "reply_to"),
             on_uncertain=None if policy is None else OnUncertain(policy),
             correlation_id=optional_text(record, "correlation_id"),
             hops=optional_count(record, "hops") or 0,
             is_bulk=record.get("bulk") is True,
+            parts=optional_count(record, "parts") or 1,
+            is_piece=record.get("piece") is True,
+            rich=rich_from_record(rich, text) if rich else None,
         )
     except (ValueError, AttributeError, msgpack.UnpackException) as error:
         raise BusError(Code.INVALID_MESSAGE, f"a stored send is damaged: {error!r}") from error

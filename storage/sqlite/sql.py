@@ -64,6 +64,9 @@ _OUTBOX_GUARD: Final = (
 MOVE_OUTBOX: Final = _move("outbox", _OUTBOX_CHANGES, _OUTBOX_GUARD)
 MOVE_OUTBOX_TO_TAIL: Final = _move("outbox", f"{_OUTBOX_CHANGES}, seq", _OUTBOX_GUARD)
 
+# Behind the move of the same part: that has checked what the row was.
+REWRITE_OUTBOX: Final = "UPDATE outbox SET codec = ?, body = ? WHERE id = ? AND shard = ? AND claim = ?"
+
 _EMPTIED: Final = "errors = '[]', last_error = NULL, change_seq = ?, codec = ?, body = ?"
 PURGE_INBOX: Final = (
     f"UPDATE inbox SET status = 'purged', participant_key = NULL, raw = NULL, {_EMPTIED}"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from shardline.storage.port import StoredState
+from shardline.storage.port import LAST_PART, StoredState
 from shardline.storage.records import InboxRecord, InboxStatus, StoredInbox, StoredOutbox
 from tests.kits.memory_mutants import WallStore, Wrong
 
@@ -15,8 +15,10 @@ READS = Wrong()
 
 @READS.caught_by("parts_of_one_text_share_a_seq_and_are_never_torn_apart")
 class TearsTextsApart(WallStore):
-    def read_outbox_lane(self, shard: int, key: str, after_seq: int, limit: int) -> list[StoredOutbox]:
-        return self.real.outbox_lane(shard, key, after_seq, limit)[:limit]
+    def read_outbox_lane(
+        self, shard: int, key: str, after_seq: int, limit: int, *, after_part: int = LAST_PART
+    ) -> list[StoredOutbox]:
+        return self.real.outbox_lane(shard, key, after_seq, limit, after_part=after_part)[:limit]
 
 
 @READS.caught_by("content_of_a_send_is_kept")

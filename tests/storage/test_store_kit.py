@@ -11,12 +11,13 @@ from shardline.actors.errors import BusError
 from shardline.testing import KitCheck, store_kit
 from tests.kits.memory_mutants import WallStore
 from tests.kits.stores import memory_stores
+from tests.kits.wrong_store_parts import PARTS
 from tests.kits.wrong_store_reads import READS
 from tests.kits.wrong_store_steps import STEPS
 from tests.kits.wrong_store_timers import TIMERS
 from tests.kits.wrong_stores import STORES
 
-ALL = STORES.found + READS.found + STEPS.found + TIMERS.found
+ALL = STORES.found + READS.found + PARTS.found + STEPS.found + TIMERS.found
 
 WRONG = [(name, kind) for name, kind in ALL if kind.claims.durable == "none"]
 # Their folders are copied by another process, which a clock that jumps would not wait for.

@@ -1,0 +1,144 @@
+"""Long texts: a row a part, in order, whichever way the text comes."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+from trio.testing import MockClock
+
+from shardline import BusError, BusMessage, Code, Context, Direction, MessageEnvelope, Topology
+from shardline.actors.identifiers import new_uuid7
+from shardline.adapters.base import ChannelCaps
+from shardline.testing import FakeChannel, Harness
+
+SHORT = ChannelCaps(max_text=4)
+
+
+def bot_that(sends: str) -> Topology:
+    """`reply`, `send` to another home, `send_now` a text of three parts; with a message behind it."""
+    topology = Topology()
+
+    @topology.on("chat.message")
+    async def answer(ctx: Context, message: BusMessage) -> None:
+        match sends:
+            case "reply":
+                ctx.reply("aaaabbbbc")
+            case "send":
+                ctx.send("fake", "fake:other", "aaaabbbbc", idempotency_key="mine")
+                ctx.send("fake", "fake:other", "next")
+            case _:
+                await ctx.send_now("long", "aaaabbbbc")
+        ctx.reply("next")
+
+    return topology
+
+
+def outbound(text: str, idem: str) -> BusMessage:
+    message_id = new_uuid7()
+    return BusMessage(
+        id=message_id,
+        direction=Direction.OUTBOUND,
+        channel="fake",
+        topic="chat.message",
+        conversation_key="fake:1",
+        idempotency_key=idem,
+        correlation_id=message_id,
+        payload=MessageEnvelope(
+            message_id=message_id, text=text, sent_at="2026-01-01T00:00:00Z", session_id=new_uuid7()
+        ),
+        created_at_us=1_767_225_600_000_000,
+    )
+
+
+@pytest.mark.parametrize("sends", ["reply", "send", "send_now"])
+async def test_a_turns_long_text_goes_out_in_parts(autojump_clock: MockClock, sends: str) -> None:
+    async with Harness(bot_that(sends), channels=[FakeChannel("fake", SHORT)]) as bot:
+        await bot.say("fake:1", "go")
+        await bot.settle()
+        key = "fake:other" if sends == "send" else "fake:1"
+        rows = bot.outbox(key)
+
+        assert bot.sent(key) == ["aaaa", "bbbb", "c", "next"]
+        assert [row.part for row in rows] == [0, 1_000, 2_000, 0]
+        assert len({row.seq for row in rows[:3]}) == 1
+        assert len({row.idempotency_key for row in rows[:3]}) == 1
+
+
+async def test_an_outbound_message_goes_out_in_parts_and_once(autojump_clock: MockClock) -> None:
+    async with Harness(bot_that("reply"), channels=[FakeChannel("fake", SHORT)]) as bot:
+        first = await bot.runtime.publish(outbound("aaaabb", "k"))
+        again = await bot.runtime.publish(outbound("aaaabb", "k"))
+        await bot.settle()
+
+        assert (first.duplicate, again.duplicate, again.event_id) == (False, True, first.event_id)
+        assert bot.sent("fake:1") == ["aaaa", "bb"]
+
+
+@pytest.mark.parametrize("other", ["aaaa", "aaaabc", "aaaabbbbcc", "xaaabb"])
+async def test_a_key_that_sent_another_text_is_refused_whole(autojump_clock: MockClock, other: str) -> None:
+    async with Harness(bot_that("reply"), channels=[FakeChannel("fake", SHORT)]) as bot:
+        await bot.runtime.publish(outbound("aaaabb", "k"))
+        with pytest.raises(BusError) as caught:
+            await bot.runtime.publish(outbound(other, "k"))
+        await bot.settle()
+
+        assert caught.value.code is Code.IDENTITY_MISMATCH
+        assert bot.sent("fake:1") == ["aaaa", "bb"]
+
+
+async def test_a_part_of_white_space_alone_is_not_sent(autojump_clock: MockClock) -> None:
+    async with Harness(bot_that("reply"), channels=[FakeChannel("fake", SHORT)]) as bot:
+        await bot.runtime.publish(outbound("aaaa" + " " * 9 + "b", "k"))
+        await bot.settle()
+
+        assert [text.strip() for text in bot.sent("fake:1")] == ["aaaa", "b"]
+
+
+async def test_more_than_a_thousand_parts_are_refused(autojump_clock: MockClock) -> None:
+    async with Harness(bot_that("reply"), channels=[FakeChannel("fake", SHORT)]) as bot:
+        with pytest.raises(BusError) as caught:
+            await bot.runtime.publish(outbound("a" * 4_001, "k"))
+
+        assert caught.value.code is Code.TOO_LARGE
+        assert bot.outbox("fake:1") == []
+
+
+@attrs.define
+class Cutter(FakeChannel):
+    """Cuts at commas, or answers what a test says."""
+
+    answer: object = None
+
+    def split(self, text: str) -> list[str]:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return text.split(",") if self.answer is None else self.answer  # type: ignore[return-value]  # that is the test
+
+
+async def test_an_adapter_may_cut_texts_itself(autojump_clock: MockClock) -> None:
+    async with Harness(bot_that("reply"), channels=[Cutter("fake")]) as bot:
+        await bot.runtime.publish(outbound("one,two,three", "k"))
+        await bot.settle()
+
+        assert bot.sent("fake:1") == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize("answer", [[], ["a", " "], ["a", 1], "ab", ValueError("no")])
+async def test_a_wrong_split_fails_the_send_alone(autojump_clock: MockClock, answer: object) -> None:
+    async with Harness(bot_that("reply"), channels=[Cutter("fake", answer=answer)]) as bot:
+        await bot.say("fake:1", "go")
+        await bot.settle()
+
+        (dead,) = bot.dead()
+        assert dead.record.errors[-1].code == Code.INVALID_MESSAGE
+        assert bot.outbox("fake:1") == []
+
+
+async def test_parts_keep_their_order_beside_a_full_window(autojump_clock: MockClock) -> None:
+    async with Harness(bot_that("reply"), channels=[FakeChannel("fake", SHORT)], max_inflight=1) as bot:
+        texts = ["".join(f"{number:02}{part:02}" for part in range(20)) for number in range(5)]
+        for number, text in enumerate(texts):
+            await bot.runtime.publish(outbound(text, f"k{number}"))
+        await bot.settle()
+
+        assert "".join(bot.sent("fake:1")) == "".join(texts)
