@@ -54,17 +54,7 @@ class RuntimeSurroundings:
 
     def check_channel(self, channel: str, conversation_key: str) -> None:
         """See `Surroundings.check_channel`."""
-        delivery = self._services.deliveries.get(channel)
-        if delivery is None:
-            raise BusError(Code.UNKNOWN_CHANNEL, f"channel {channel} is not open", channel=channel)
-        prefix = delivery.adapter.prefix
-        if not conversation_key.startswith(f"{prefix}:"):
-            raise BusError(
-                Code.INVALID_MESSAGE,
-                f"conversation {conversation_key} is not one of channel {channel}: its keys begin with {prefix}:",
-                channel=channel,
-                key=conversation_key,
-            )
+        check_channel(self._services, channel, conversation_key)
 
     def is_event_topic(self, topic: str) -> bool:
         """See `Surroundings.is_event_topic`."""
@@ -110,4 +100,23 @@ class RuntimeSurroundings:
             conversation_key=message.conversation_key,
             topic=message.topic,
             claim=context.claim,
+        )
+
+
+def check_channel(services: Services, channel: str, conversation_key: str) -> None:
+    """Refuse a channel that is not open, or that does not own the key's prefix.
+
+    Raises:
+        BusError: UNKNOWN_CHANNEL, INVALID_MESSAGE.
+    """
+    delivery = services.deliveries.get(channel)
+    if delivery is None:
+        raise BusError(Code.UNKNOWN_CHANNEL, f"channel {channel} is not open", channel=channel)
+    prefix = delivery.adapter.prefix
+    if not conversation_key.startswith(f"{prefix}:"):
+        raise BusError(
+            Code.INVALID_MESSAGE,
+            f"conversation {conversation_key} is not one of channel {channel}: its keys begin with {prefix}:",
+            channel=channel,
+            key=conversation_key,
         )
