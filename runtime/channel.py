@@ -66,6 +66,8 @@ class Inbound:
         sent_at: When the platform says it was sent, RFC 3339; None takes the time of acceptance.
         raw: The update's bytes, at most 256 KiB.
         session_id: UUIDv7; None takes the conversation's own.
+        moved_from: The platform says that the chat had this address before: it stays the same conversation.
+        moved_to: The platform says that the chat has this address from now on.
     """
 
     platform_message_id: str
@@ -78,6 +80,8 @@ class Inbound:
     session_id: str | None = None
     extensions: Extensions = EMPTY
     raw: bytes | None = None
+    moved_from: str | None = None
+    moved_to: str | None = None
 
     @staticmethod
     def unknown(
@@ -114,7 +118,7 @@ class Outbound:
     """One send, as an adapter gets it.
 
     Attributes:
-        address: The conversation's address on the channel, without prefix.
+        address: The conversation's address on the channel, without prefix; where its chat has moved, the current one.
         idempotency_key: Ours, the same at every attempt of this send.
         claim: Grows with every start of this send.
     """
@@ -146,6 +150,7 @@ class NotSent:
     Attributes:
         retry_after_s: What the platform asks to wait for, seconds.
         scope: Whom a RATE_LIMITED concerns; None means the chat.
+        moved_to: The chat has this address now: the send goes there at once, whatever `code` and `permanence` say.
     """
 
     code: Code
@@ -153,6 +158,7 @@ class NotSent:
     retry_after_s: float | None = None
     scope: Literal["chat", "bot"] | None = None
     text: str = ""
+    moved_to: str | None = None
 
 
 @value

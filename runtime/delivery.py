@@ -14,6 +14,7 @@ from .channel import Adapter, HasChats, NotSent, Reconciles, SendOutcome, Sent, 
 from .pauses import Pauses
 from .pool import WorkerPool
 from .rates import Chat
+from .recipients import Recipients
 from .retry import RetryPolicy
 from .send import Send
 from .send_answer import checked_answer
@@ -36,6 +37,7 @@ class DeliveryActor:
 
     Attributes:
         line: Who may send next.
+        recipients: Where their chats are, and who cannot be reached.
         on_stop: Called once if the channel refuses the bot's credentials.
     """
 
@@ -52,6 +54,7 @@ class DeliveryActor:
         self.can_look_up = adapter.caps.reconciles and isinstance(adapter, Reconciles)
         self.pool: WorkerPool[Send] = WorkerPool(adapter.caps.concurrency, self._work)
         self.line: SendLine[Send] = SendLine(self.pool, adapter.caps.limits, self._chat_of, alarms)
+        self.recipients = Recipients(adapter.name, adapter.prefix)
         self.pauses = Pauses(adapter.name, self.line, self.stop)
         self.on_stop: Callable[[], None] = _nothing
         self._log = log.bind(channel=adapter.name)
@@ -83,7 +86,7 @@ class DeliveryActor:
             send.is_answered = True
 
     def _chat_of(self, conversation_key: str) -> Chat:
-        address = conversation_key.partition(":")[2]
+        address = self.recipients.address_of(conversation_key)
         return self.adapter.chat_of(address) if isinstance(self.adapter, HasChats) else Chat(address)
 
     def conclude(self, send: Send, error: BaseException | None, *, timed_out: bool, cancelled: bool) -> None:

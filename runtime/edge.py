@@ -98,6 +98,10 @@ class EdgeActor:
         services, adapter = self._services, self.adapter
         info = services.store.info
         kept = _packed(adapter.name, facts) if facts else ()
+        recipients = services.deliveries[adapter.name].recipients
+        if recipients.concern(inbound):
+            inbound, learned = recipients.arriving(inbound, services.clock.wall_us())
+            kept = (*kept, *learned)
         message: BusMessage | None = None
         try:
             made = message_of(

@@ -44,6 +44,7 @@ class Send:
     """A started row on its way through a channel's workers; with `is_lookup` the question whether it went out."""
 
     __slots__ = (
+        "address",
         "answer",
         "delivery",
         "due_s",
@@ -71,6 +72,7 @@ class Send:
         self.lane = lane
         self.row = row
         self.delivery = delivery
+        self.address = delivery.recipients.address_of(row.record.conversation_key)
         self.is_lookup = is_lookup
         self.holds_slot = True
         self.answer: SendOutcome | None = None
@@ -93,7 +95,7 @@ class Send:
             id=record.id,
             channel=record.channel,
             conversation_key=record.conversation_key,
-            address=record.conversation_key.partition(":")[2],
+            address=self.address,
             text=content.text,
             idempotency_key=record.idempotency_key,
             part=record.part,

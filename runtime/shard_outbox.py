@@ -18,10 +18,11 @@ from .outbox_rules import (
     outbox_move,
 )
 from .outbox_steps import placed
-from .reports import report_send
 from .retry import rest_us
 from .send import PendingRow, Send
-from .send_outcome import lets_next_go, outcome_moves
+from .send_judgement import judge
+from .send_outcome import lets_next_go
+from .send_refusal import refuse_unreachable
 from .shard_lookups import end_lookup
 from .shard_messages import LookedUp, SendDue, SendEnded
 from .turn_plan import OutboxLane, Planned, plan_effects
@@ -186,13 +187,7 @@ class ShardOutbox:
         if send.is_ending:
             return
         send.is_ending = True
-        record, services = send.row.record, self._services
-        now_us, unit = services.clock.wall_us(), services.random.random()
-        moves = outcome_moves(record, message.outcome, send.policy, now_us=now_us, unit=unit)
-        after = moves[-1].after
-        if after.status is not OutboxStatus.SENT:
-            report_send(after, moves[-1].code, services)
-        facts = send.delivery.pauses.note(message.outcome, after, services.clock.wall_us())
+        moves, facts = judge(send, message.outcome, self._services)
         self.end(send, moves, facts)
 
     def looked_up(self, message: LookedUp) -> None:
@@ -207,6 +202,8 @@ class ShardOutbox:
         lane.arriving += 1
         delivery = self._services.deliveries.get(row.record.channel)
         if delivery is None or not was_idle or self._shard.is_stopping:
+            return lane, False
+        if key in delivery.recipients.unreachable:
             return lane, False
         if not delivery.line.try_take(key, is_bulk=row.content.is_bulk):
             return lane, False
@@ -253,6 +250,10 @@ class ShardOutbox:
             if delivery is None or delivery.line.is_stopped or parked:
                 self.lanes.release(self.lanes.take(lane))
                 continue
+            if record.conversation_key in delivery.recipients.unreachable and refuse_unreachable(
+                lane, delivery, self._shard, services
+            ):
+                return
             rest = rest_us(record.next_attempt_at_us, record.wait_us, services.clock.wall_us())
             rest = 0 if lane.waited else rest
             rest = max(rest, round(delivery.line.pause_left_s(record.conversation_key) * 1e6))
@@ -341,7 +342,10 @@ class ShardOutbox:
         head = lane.queue[0].record
         if head.channel != send.row.record.channel or head.state is not OutboxState.READY:
             return None
-        if head.next_attempt_at_us is not None:
+        if (
+            head.next_attempt_at_us is not None
+            or head.conversation_key in send.delivery.recipients.unreachable
+        ):
             return None
         is_bulk = lane.queue[0].content.is_bulk
         if not send.delivery.line.try_ride(head.conversation_key, is_bulk=is_bulk):
