@@ -35,6 +35,11 @@ class PendingRow:
         return self.record.seq
 
     @property
+    def is_urgent(self) -> bool:
+        """Whether somebody waits for it: it is no part of a broadcast."""
+        return not self.content.is_bulk
+
+    @property
     def is_remembered(self) -> bool:
         """Whether the row knows what is not on disk: the look-ups that were tried."""
         return self.record.state is OutboxState.UNCERTAIN

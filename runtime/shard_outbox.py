@@ -41,7 +41,9 @@ class ShardOutbox:
         self._shard = shard
         self._services = services
         self.lanes: Lanes[PendingRow] = Lanes(
-            OutboxBacklog(services.store.reader, shard.number), window_rows=services.window_rows
+            OutboxBacklog(services.store.reader, shard.number),
+            window_rows=services.window_rows,
+            reserve_rows=services.window_rows,
         )
         self.sends = sends
         self._to_start: list[tuple[OutboxLane, PendingRow]] = []
