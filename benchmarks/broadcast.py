@@ -1,4 +1,4 @@
-"""The median latency of chat replies while a broadcast runs, as a ratio to the same chat without it, in the same run."""
+"""Median latency of chat replies while a broadcast runs, as a ratio to the same chat without it, in the same run."""
 
 import argparse
 import json

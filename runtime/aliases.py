@@ -6,7 +6,7 @@ chain, what comes in from any of them belongs to the first one's conversation.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 from ..actors.codec import pack_plain, unpack_plain
 from ..actors.errors import BusError
@@ -95,7 +95,7 @@ class Aliases:
             length, at = length + 1, later
         return length
 
-    def _is_address(self, address: object) -> bool:
+    def _is_address(self, address: object) -> TypeGuard[str]:
         if not isinstance(address, str):
             return False
         try:

@@ -54,7 +54,7 @@ class DeliveryActor:
         self.can_look_up = adapter.caps.reconciles and isinstance(adapter, Reconciles)
         self.pool: WorkerPool[Send] = WorkerPool(adapter.caps.concurrency, self._work)
         self.line: SendLine[Send] = SendLine(self.pool, adapter.caps.limits, self._chat_of, alarms)
-        self.recipients = Recipients(adapter.name, adapter.prefix)
+        self.recipients: Recipients = Recipients(adapter.name, adapter.prefix)
         self.pauses = Pauses(adapter.name, self.line, self.stop)
         self.on_stop: Callable[[], None] = _nothing
         self._log = log.bind(channel=adapter.name)

@@ -51,9 +51,8 @@ class Recipients:
         Returns:
             The message under the address of its conversation, and what to store with it.
         """
-        # Typed, yet what an adapter really passes is checked later.
-        address: object = inbound.address
-        if not isinstance(address, str):
+        address = inbound.address
+        if not _is_text(address):
             return inbound, ()
         facts: tuple[Fact, ...] = ()
         if inbound.moved_from is not None:
@@ -96,10 +95,9 @@ class Recipients:
         key = after.conversation_key
         if isinstance(outcome, Sent):
             return self.unreachable.clear(key) if key in self.unreachable else ()
-        is_marking = isinstance(outcome, NotSent) and outcome.code in MARKING_CODES
-        if is_marking and after.state is OutboxState.DEAD:
-            return self.unreachable.mark(key, outcome.code, now_us)
-        return ()
+        if not isinstance(outcome, NotSent) or outcome.code not in MARKING_CODES:
+            return ()
+        return self.unreachable.mark(key, outcome.code, now_us) if after.state is OutboxState.DEAD else ()
 
     def restore(self, reader: Reader, now_us: int) -> tuple[Fact, ...]:
         """Take up what is stored.
@@ -109,6 +107,11 @@ class Recipients:
         """
         self.aliases.restore(reader)
         return self.unreachable.restore(reader, now_us)
+
+
+def _is_text(address: object) -> bool:
+    """Typed, yet what an adapter really passes is refused only later."""
+    return isinstance(address, str)
 
 
 __all__ = ["Recipients"]

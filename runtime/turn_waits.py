@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from ..actors.errors import BusError, Code
@@ -19,7 +19,7 @@ class TurnWaits:
         return len(self._targets)
 
     @contextmanager
-    def waiting(self, caller: str, target: str) -> Iterator[None]:
+    def waiting(self, caller: str, target: str) -> Generator[None]:
         """Hold the wait of a turn of conversation `caller` for conversation `target` while the block runs.
 
         Raises:

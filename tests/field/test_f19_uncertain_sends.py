@@ -1,11 +1,11 @@
-"""F19: a time-out after the request left is neither a failure nor a success. Over real sockets, to a process of its own."""
+"""F19: no answer after the request left is neither a failure nor a success. Over sockets, to a process of its own."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import attrs
@@ -88,8 +88,8 @@ class Http:
                 return Uncertain(f"status {status.decode()}")
 
 
-@asynccontextmanager
-async def server() -> AsyncGenerator[tuple[int, list[str]]]:
+@contextmanager
+def server() -> Generator[tuple[int, list[str]]]:
     """The server's port, and what it got once the block has ended."""
     got: list[str] = []
     with subprocess.Popen([sys.executable, "-c", SERVER], stdout=subprocess.PIPE, text=True) as process:
@@ -99,6 +99,12 @@ async def server() -> AsyncGenerator[tuple[int, list[str]]]:
         finally:
             process.kill()
             got += [line.removeprefix("got ").rstrip("\n") for line in process.stdout]
+
+
+def look(store: Path) -> str:
+    """What the command shows of uncertain sends."""
+    command = [sys.executable, "-m", "shardline", "outbox", "list", "state=uncertain", "--json", "--store"]
+    return subprocess.run([*command, str(store)], capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.timeout(30)
@@ -112,7 +118,7 @@ async def test_f19_four_ways_to_hear_no_answer(tmp_path: Path) -> None:
     texts = ("refused", "dropped", "silent", "bad gateway", "fine")
     ends: dict[str, str] = {}
     with trio.fail_after(20):
-        async with server() as (port, got):
+        with server() as (port, got):
             retry = RetryPolicy(max_retries=3, base_delay_s=0.05, jitter="none")
             async with Runtime.open(
                 topology, store=tmp_path / "bot.db", adapters=[Http(port, closed=2)], send_retry=retry
@@ -141,13 +147,7 @@ async def test_f19_four_ways_to_hear_no_answer(tmp_path: Path) -> None:
         "fine": "sent",
     }
     assert rows["refused"].attempts == 3
-    shown = subprocess.run(
-        [sys.executable, "-m", "shardline", "outbox", "list", "state=uncertain", "--json", "--store"]
-        + [str(tmp_path / "bot.db")],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    shown = look(tmp_path / "bot.db")
     reasons = {text: rows[text].errors[-1].text for text in ("dropped", "silent", "bad gateway")}
     assert reasons == {
         "dropped": "closed without an answer",

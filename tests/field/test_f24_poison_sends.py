@@ -19,7 +19,7 @@ class Poisoned(FakeChannel):
 
 
 async def test_f24_ten_failing_chats_hold_up_no_eleventh(autojump_clock: trio.abc.Clock) -> None:
-    """10 at once, 10 conversations that fail for ever, then a good send in an 11th: out within 1 s; the ten end dead."""
+    """10 at once, 10 chats that fail for ever, then a good send in an 11th: out within 1 s; the ten end dead."""
     topology = Topology()
 
     @topology.on("chat.message")

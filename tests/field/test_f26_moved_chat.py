@@ -1,5 +1,7 @@
 """F26: a group becomes a supergroup. Its rows, its order and its state stay; only the address is another."""
 
+from typing import Literal
+
 import pytest
 from trio.testing import MockClock
 
@@ -11,7 +13,9 @@ OLD, NEW = "-4001", "-1001557000001"
 
 
 @pytest.mark.parametrize("store", ["memory", "sqlite-inline"])
-async def test_f26_three_rows_arrive_at_the_new_id_in_order(store: str, autojump_clock: MockClock) -> None:
+async def test_f26_three_rows_arrive_at_the_new_id_in_order(
+    store: Literal["memory", "sqlite-inline"], autojump_clock: MockClock
+) -> None:
     topology = Topology()
 
     @topology.on("chat.message")
@@ -22,8 +26,7 @@ async def test_f26_three_rows_arrive_at_the_new_id_in_order(store: str, autojump
         for word in message.payload.text.split():
             ctx.reply(word)
 
-    kind = "memory" if store == "memory" else "sqlite-inline"
-    async with Harness(topology, channels=["telegram"], store=kind) as bot:
+    async with Harness(topology, channels=["telegram"], store=store) as bot:
         telegram = bot.channel("telegram")
         telegram.script(
             NotSent(Code.RECIPIENT_NOT_FOUND, Permanence.PERMANENT, text="migrated", moved_to=NEW)

