@@ -202,7 +202,7 @@ class Context(ScheduleVerbs):
             The name of the send, once it is on disk.
         Raises:
             BusError: INVALID_MESSAGE, also for a name that is taken; TOO_LARGE, the turn has 1,000 effects;
-                UNKNOWN_CHANNEL; HANDLER_TIMEOUT, the turn's time is over; STALE_CLAIM after the turn.
+                UNKNOWN_CHANNEL; STALE_CLAIM, the turn's time is over.
         """
         key = self.message.conversation_key
         channel = self.message.channel or self._surroundings.channel_of(key)
@@ -231,8 +231,7 @@ class Context(ScheduleVerbs):
             The result as it is stored, on the first run too: plain values, at most 256 KiB packed.
         Raises:
             BusError: INVALID_MESSAGE, a name that is taken, or a result that cannot be stored, with its path;
-                TOO_LARGE, the result, or the turn has 1,000 effects; HANDLER_TIMEOUT, the turn's time is over;
-                STALE_CLAIM after the turn.
+                TOO_LARGE, the result, or the turn has 1,000 effects; STALE_CLAIM, the turn's time is over.
         """
         self.check_active()
         return await self._turn_now().step(check_name(name), fn)

@@ -97,13 +97,14 @@ class EdgeActor:
         """See `Edge.accept`."""
         services, adapter = self._services, self.adapter
         info = services.store.info
-        kept = _packed(adapter.name, facts) if facts else ()
+        kept: tuple[Fact, ...] = ()
         recipients = services.deliveries[adapter.name].recipients
         if recipients.concern(inbound):
-            inbound, learned = recipients.arriving(inbound, services.clock.wall_us())
-            kept = (*kept, *learned)
+            inbound, kept = recipients.arriving(inbound, services.clock.wall_us())
         message: BusMessage | None = None
         try:
+            if facts:
+                kept = (*_packed(adapter.name, facts), *kept)
             made = message_of(
                 inbound,
                 channel=adapter.name,

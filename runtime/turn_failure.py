@@ -63,9 +63,9 @@ def failure_text(error: BaseException) -> str:
 def _text(error: BaseException) -> str:
     try:
         said = str(error)
-    except Exception:
+    except Exception as other:
         # The error's class is the user's; telling of it must not fail.
-        said = "its text cannot be shown"
+        said = f"(its text cannot be had: {type(other).__name__})"
     return clean_text(f"{type(error).__name__}: {said[:_TEXT_CHARACTERS]}")[:_TEXT_CHARACTERS]
 
 

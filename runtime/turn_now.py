@@ -83,8 +83,8 @@ class TurnNow:
             if inspect.isawaitable(result):
                 result = await cast("Awaitable[T]", result)
             packed = pack_plain(result, limit_bytes=STEP_BYTES, what=f"the result of step {name}")
-            # No checkpoint before it: what a cancelled turn has already paid for is kept for the next run.
-            self._context.check_active()
+            # Also past the time limit, and no checkpoint before it: what the turn has paid for is kept for the next
+            # run. Whether the turn still is the one that may store it, the store decides by its claim.
             await surroundings.store_step(record, name, packed)
             return cast("T", unpack_plain(packed, limit_bytes=STEP_BYTES))
 
@@ -100,7 +100,7 @@ class TurnNow:
     def _taken(self, verb: str, name: str) -> Generator[None]:
         context, names = self._context, self._names
         if trio.current_time() >= context.deadline_s:
-            raise BusError(Code.HANDLER_TIMEOUT, "the turn's time is over", step=name)
+            raise BusError(Code.STALE_CLAIM, "the turn's time is over", step=name)
         if (verb, name) in names:
             raise BusError(Code.INVALID_MESSAGE, f"the name {name!r} is taken in this turn", name=name)
         if len(names) + len(context.effects) >= MAX_EFFECTS:

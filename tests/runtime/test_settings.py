@@ -34,6 +34,8 @@ def test_each_layer_goes_before_the_next(config: Path) -> None:
         "durability": ("normal", str(config)),
         "shard_count": (16, "default"),
         "max_inflight": (9, "SHARDLINE_MAX_INFLIGHT"),
+        "max_lane_backlog": (10_000, "default"),
+        "max_backlog": (1_000_000, "default"),
         "grace_s": (1.5, "argument"),
     }
 
@@ -89,7 +91,11 @@ def test_an_argument_is_checked_too(value: Value) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"grace = 5", "unknown setting 'grace'; there are: durability, shard_count, max_inflight, grace_s"),
+        (
+            b"grace = 5",
+            "unknown setting 'grace'; there are: durability, shard_count, max_inflight, max_lane_backlog, max_backlog,"
+            " grace_s",
+        ),
         (b"grace_s = '5'", "grace_s"),
         (b"grace_s = nan", "grace_s"),
         (b"grace_s = true", "grace_s"),
@@ -124,6 +130,8 @@ def test_the_command_shows_what_holds_and_where_it_comes_from(config: Path) -> N
         "durability": ("normal", str(config)),
         "shard_count": (16, "default"),
         "max_inflight": (7, str(config)),
+        "max_lane_backlog": (10_000, "default"),
+        "max_backlog": (1_000_000, "default"),
         "grace_s": (2.5, "SHARDLINE_GRACE_S"),
     }
     assert "SHARDLINE_GRACE_S" in operate("settings", env={"SHARDLINE_GRACE_S": "2.5"}).stdout

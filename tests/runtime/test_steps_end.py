@@ -161,7 +161,7 @@ async def test_once_the_time_is_over_nothing_new_is_stored_but_what_was_paid_for
         await bot.settle()
 
         assert ran == [1]
-        assert codes == [Code.HANDLER_TIMEOUT] * 2
+        assert codes == [Code.STALE_CLAIM] * 2
         assert bot.sent("fake:a") == ["late"]
         (row,) = bot.runtime.messages.list()
         assert [error.code for error in row.record.errors] == [Code.HANDLER_TIMEOUT]
