@@ -6,8 +6,9 @@ import random
 import signal
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, overload
 
 import structlog
 import trio
@@ -22,7 +23,7 @@ from ..actors.names import canonical
 from ..actors.storable import check_storable
 from ..storage.commands import Publish
 from ..storage.port import Store, StoreInfo
-from ..storage.records import OutboundContent, OutboxRecord
+from ..storage.records import OutboundContent
 from ..storage.sqlite import open_sqlite
 from .activity import Activity
 from .alarms import Alarms
@@ -32,14 +33,16 @@ from .control.hands import LiveHands
 from .defaults import GRACE_S, MAX_BACKLOG, MAX_INFLIGHT, MAX_LANE_BACKLOG, SHARD_COUNT
 from .emits import new_event, publish_row
 from .gate import Gate
+from .handled import Handled, publish_handled
 from .health import Health
 from .intake import Intake, check_bounds
 from .life import Begun, ending_of
 from .operators import DeadLetters, Messages, OutboxDesk
-from .parts import part_rows, publish_sends
+from .publish_send import publish_send
 from .receipt import Receipt, receipt_of
 from .retention import Retention
 from .retry import RetryPolicy
+from .sender import Sender
 from .services import Services
 from .status import Status, status_of
 from .stop import Stop, Stuck
@@ -68,6 +71,7 @@ class Runtime:
         self.dead_letters = DeadLetters(services, hands)
         self.messages = Messages(services)
         self.outbox = OutboxDesk(services)
+        self.sender = Sender(services)
         self.timers = TimerDesk(services, hands)
 
     @staticmethod
@@ -204,21 +208,41 @@ class Runtime:
         validate_message(message)
         return await self._publish_message(message, timeout_s)
 
-    async def publish(self, message: BusMessage | Event, *, timeout_s: float | None = None) -> Receipt:
+    @overload
+    async def publish(
+        self, message: BusMessage | Event, *, timeout_s: float | None = None, wait: None = None
+    ) -> Receipt: ...
+    @overload
+    async def publish(
+        self, message: BusMessage, *, timeout_s: float | None = None, wait: Literal["handled"]
+    ) -> Handled: ...
+    async def publish(
+        self,
+        message: BusMessage | Event,
+        *,
+        timeout_s: float | None = None,
+        wait: Literal["handled"] | None = None,
+    ) -> Receipt | Handled:
         """Publish from trusted code; return once it is on disk.
 
         Args:
             message: An inbound message (it is handled), an outbound one (it is sent), or an event.
             timeout_s: Seconds to wait for room; None waits as long as it takes, 0 not at all. Cancelled before
                 the hand-over, nothing is stored; after it the call waits for the commit.
+            wait: `handled` waits for the end too, a repeat for that of the first one; cancelled then, what is stored
+                goes on.
         Returns:
-            Its place; that of the first one for a repeat.
+            Its place; that of the first one for a repeat. With `wait`, what became of it.
         Raises:
             BusError: QUEUE_FULL, by `timeout_s`, or its conversation has `max_lane_backlog` messages waiting;
                 BUS_CLOSED; NO_SUBSCRIBER, INVALID_TOPIC, UNKNOWN_CHANNEL; IDENTITY_MISMATCH, an outbound key is used
                 for another send; STORE_FULL, STORE_BUSY, STORE_IO; INVALID_MESSAGE, TOO_LARGE, it could not be read
-                back.
+                back; WOULD_DEADLOCK, the turn that calls this would wait for itself.
         """
+        if wait is not None:
+            return await publish_handled(
+                partial(self.publish, message, timeout_s=timeout_s), message, wait, self._services
+            )
         if isinstance(message, Event):
             return await self._publish_event(message)
         check_storable(message)
@@ -301,6 +325,7 @@ class Runtime:
         finally:
             self._stop.is_over = True
             self._signals_scope.cancel()
+            self._services.ends.close()
             self._services.activity.changed()
 
     async def _take_signals(self, received: AsyncIterator[int]) -> None:
@@ -333,27 +358,14 @@ class Runtime:
         channel = message.channel or services.prefixes.get(prefix_of(key))
         if channel is None or channel not in services.deliveries:
             raise BusError(Code.UNKNOWN_CHANNEL, "no open channel for this message", channel=channel, key=key)
-        now_us = services.clock.wall_us()
-        home = shard_of(key, self.info.shard_count)
-        record = OutboxRecord(
-            id=services.store.next_outbox_id(),
-            shard=home,
-            seq=0,
-            channel=channel,
-            idempotency_key=message.idempotency_key,
-            part=0,
-            conversation_key=key,
-            created_at_us=now_us,
-            updated_at_us=now_us,
-        )
         content = OutboundContent(
             text=message.payload.text,
             reply_to=message.payload.reply_to,
             correlation_id=message.correlation_id,
             hops=message.hops,
         )
-        outcome = await publish_sends(part_rows(record, content, services), services)
-        return receipt_of(message.topic, home, outcome)
+        outcome = await publish_send(channel, key, message.idempotency_key, content, services)
+        return receipt_of(message.topic, shard_of(key, self.info.shard_count), outcome)
 
     async def _publish_event(self, event: Event) -> Receipt:
         self._check_open()

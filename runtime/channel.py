@@ -82,6 +82,8 @@ class Inbound:
         sent_at: When the platform says it was sent, RFC 3339; None takes the time of acceptance.
         raw: The update's bytes, at most 256 KiB.
         session_id: UUIDv7; None takes the conversation's own.
+        moved_from: The platform says that the chat had this address before: it stays the same conversation.
+        moved_to: The platform says that the chat has this address from now on.
     """
 
     platform_message_id: str
@@ -94,6 +96,8 @@ class Inbound:
     session_id: str | None = None
     extensions: Extensions = EMPTY
     raw: bytes | None = None
+    moved_from: str | None = None
+    moved_to: str | None = None
 
     @staticmethod
     def unknown(
@@ -134,7 +138,7 @@ class Outbound:
     """One send, as an adapter gets it.
 
     Attributes:
-        address: The conversation's address on the channel, without prefix.
+        address: The conversation's address on the channel, without prefix; where its chat has moved, the current one.
         idempotency_key: Ours, the same at every attempt of this send.
         claim: Grows with every start of this send.
         text: The text; of a `Media` its caption, of an `Edit` the new one; else empty.
@@ -175,6 +179,7 @@ class NotSent:
         scope: Whom a RATE_LIMITED concerns; None means the chat.
         max_text: With TOO_LARGE: the longest text that the platform takes after all, in the channel's unit.
         degrade: What to give up to get it out: the core sends once more without it, if the channel's caps name it.
+        moved_to: The chat has this address now: the send goes there at once, whatever `code` and `permanence` say.
     """
 
     code: Code
@@ -184,6 +189,7 @@ class NotSent:
     text: str = ""
     max_text: int | None = None
     degrade: Degradation | None = None
+    moved_to: str | None = None
 
 
 @value

@@ -22,6 +22,8 @@ class ChannelStatus:
         paused_s: What is left of a pause that the platform asked for, for all chats, seconds.
         paused_chats: Chats that are paused each by itself.
         limited_chats: Chats whose rate limit or pause is remembered.
+        moved_chats: Chats that are known to have another address now.
+        unreachable: Conversations whose sends are refused without a request.
         is_stopped: It sends nothing until the next start.
         code: Why it is stopped.
     """
@@ -31,6 +33,8 @@ class ChannelStatus:
     paused_s: float
     paused_chats: int
     limited_chats: int
+    moved_chats: int
+    unreachable: int
     is_stopped: bool
     code: Code | None
 
@@ -44,6 +48,8 @@ def channel_status(delivery: DeliveryActor) -> ChannelStatus:
         paused_s=round(line.bot_pause_left_s, 3),
         paused_chats=line.paused_chats,
         limited_chats=line.known_chats,
+        moved_chats=len(delivery.recipients.aliases),
+        unreachable=len(delivery.recipients.unreachable),
         is_stopped=line.is_stopped,
         code=Code.BAD_TOKEN if line.is_stopped else None,
     )

@@ -33,6 +33,9 @@ DELAY_MULTIPLIER: Final = 2.0
 MAX_DELAY_S: Final = 30.0
 MAX_PAUSE_S: Final = 86_400.0
 PAUSE_JITTER_S: Final = 0.25
+UNREACHABLE_S: Final = _DAY_S
+UNREACHABLE_MARKS: Final = 100_000
+MAX_MOVES: Final = 16
 MIN_DELAY_S: Final = 0.05
 MAX_RETRY_LATER_S: Final = _DAY_S
 SUSPECT_CRASHES: Final = 2
@@ -120,6 +123,14 @@ DEFAULTS: Final[tuple[Default, ...]] = (
     Default("max_delay_s", MAX_DELAY_S, "seconds", "upper bound of every wait"),
     Default("max_pause_s", MAX_PAUSE_S, "seconds", "longest pause a channel may ask for"),
     Default("pause_jitter_s", PAUSE_JITTER_S, "seconds", "at most added to a pause that a channel asks for"),
+    Default("unreachable_s", UNREACHABLE_S, "seconds", "a recipient that cannot be reached is sent nothing"),
+    Default(
+        "unreachable_marks",
+        UNREACHABLE_MARKS,
+        "conversations",
+        "of a channel that are known to be so; the oldest goes first",
+    ),
+    Default("max_moves", MAX_MOVES, "moves", "of one chat from address to address"),
     Default(
         "min_delay_s", MIN_DELAY_S, "seconds", "lower bound of every wait with jitter, and of `RetryLater`"
     ),

@@ -17,6 +17,7 @@ from .ephemeral import EphemeralActor
 from .pauses import Pauses
 from .pool import WorkerPool
 from .rates import Chat
+from .recipients import Recipients
 from .retry import RetryPolicy
 from .send import Send
 from .send_answer import checked_answer
@@ -44,6 +45,7 @@ class DeliveryActor:
         line: Who may send next.
         ephemeral: Its ephemeral calls, if it has any.
         splits: The adapter, if it cuts long texts itself.
+        recipients: Where their chats are, and who cannot be reached.
         on_stop: Called once if the channel refuses the bot's credentials.
     """
 
@@ -63,6 +65,7 @@ class DeliveryActor:
         self.splits: Splits | None = adapter if isinstance(adapter, Splits) else None
         self.pool: WorkerPool[Send] = WorkerPool(adapter.caps.concurrency, self._work)
         self.line: SendLine[Send] = SendLine(self.pool, adapter.caps.limits, self._chat_of, alarms)
+        self.recipients: Recipients = Recipients(adapter.name, adapter.prefix)
         self.pauses = Pauses(adapter.name, self.line, self.stop)
         self.ephemeral: EphemeralActor | None = None
         self.on_stop: Callable[[], None] = _nothing
@@ -105,7 +108,7 @@ class DeliveryActor:
         send.answer = answer_of_two(first, await self.adapter.send(send.outbound))
 
     def _chat_of(self, conversation_key: str) -> Chat:
-        address = conversation_key.partition(":")[2]
+        address = self.recipients.address_of(conversation_key)
         return self.adapter.chat_of(address) if isinstance(self.adapter, HasChats) else Chat(address)
 
     def conclude(self, send: Send, error: BaseException | None, *, timed_out: bool, cancelled: bool) -> None:

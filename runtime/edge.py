@@ -107,9 +107,13 @@ class EdgeActor:
         self.last_received_us = now_us = services.clock.wall_us()
         if self.reports.clear():
             self._log.info("edge.recovered")
+        recipients = services.deliveries[adapter.name].recipients
+        if recipients.concern(inbound):
+            inbound, kept = recipients.arriving(inbound, now_us)
         message: BusMessage | None = None
         try:
-            kept = _packed(adapter.name, facts) if facts else ()
+            if facts:
+                kept = (*_packed(adapter.name, facts), *kept)
             made = message_of(
                 inbound,
                 channel=adapter.name,

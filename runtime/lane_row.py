@@ -18,6 +18,11 @@ class LaneRow(Protocol):
         """Whether the row is paid for by a token; all others count into the window."""
         ...
 
+    @property
+    def is_urgent(self) -> bool:
+        """Whether the row may use the reserve of its shard where the window is full."""
+        ...
+
 
 Row = TypeVar("Row", bound=LaneRow)
 

@@ -9,6 +9,8 @@ reads of `Backlog`, which see committed rows only.
 - A fresh row may go straight to its lane only if no older open row of the conversation can be on disk unseen
   (`knows_all`). At start and after an overflow a scan walks the conversations in key order; what it has not passed
   yet is left to it.
+- Urgent rows (sends that are no part of a broadcast) have a reserve beside the window: a fresh one is taken, or its
+  lane's page read at once, where the window is full of others.
 - A lane in back-off holds no row: its head is read again when due.
 - Lanes whose rows are all on disk wait for their page in memory, up to a number; beyond it a scan finds them again.
 - An idle lane is kept warm in a bounded list until the next sweep but one; then it costs nothing.
@@ -35,6 +37,7 @@ class Lanes(Generic[Row]):
     Args:
         backlog: Reads of the store.
         window_rows: Rows without a token kept in memory at once, > 0.
+        reserve_rows: As many more that are urgent, >= 0.
         lane_tokens: Tokens the rows of one lane may hold, > 0.
         page_rows: Rows of one lane read at once, > 0; fewer under a small window, which no page overfills.
         warm_lanes: Idle lanes kept.
@@ -46,6 +49,7 @@ class Lanes(Generic[Row]):
         backlog: Backlog[Row],
         *,
         window_rows: int,
+        reserve_rows: int = 0,
         lane_tokens: int = 1,
         page_rows: int = 8,
         warm_lanes: int = WARM_LANES,
@@ -53,6 +57,7 @@ class Lanes(Generic[Row]):
     ) -> None:
         self._backlog = backlog
         self._window = window_rows
+        self._reserve = reserve_rows
         self._hungry_limit = hungry_lanes
         self._lane_tokens = lane_tokens
         self._page = max(1, min(page_rows, window_rows // 8))
@@ -119,18 +124,21 @@ class Lanes(Generic[Row]):
             The lane, or None where the row was left on disk (or a page had brought it already): its token is free.
         """
         paid = row.holds_token
-        if key not in self._lanes and not paid and self._held >= self._window:
+        most = self._window + self._reserve if self._reserve and row.is_urgent else self._window
+        if key not in self._lanes and not paid and self._held >= most:
             self.restart_scan()
             return None
         lane = self.open(key)
         if row.seq <= lane.last_seq:
             self.note(lane, row.seq)
             return None
-        full = not paid and (self._held >= self._window or len(lane.queue) >= self._page)
+        full = not paid and (self._held >= most or len(lane.queue) >= self._page)
         if lane.more or full or lane.due_us is not None:
             self.note(lane, row.seq)
             self.leave_on_disk(lane)
-            return None
+            # Behind a window full of others' rows nobody would read an urgent one for long.
+            is_read = most > self._window and self._held + self._page <= most and self._feed(lane)
+            return lane if is_read else None
         lane.queue.append(row)
         lane.last_seq = row.seq
         if not paid:

@@ -46,7 +46,10 @@ async def settle_last_run(services: Services) -> None:
             )
         )
     over = [
-        fact for delivery in services.deliveries.values() for fact in delivery.pauses.restore(reader, now_us)
+        fact
+        for delivery in services.deliveries.values()
+        for known in (delivery.pauses, delivery.recipients)
+        for fact in known.restore(reader, now_us)
     ]
     if over:
         await store.commit(Commit(shard=0, epoch=store.epochs[0], at_us=now_us, facts=tuple(over)))

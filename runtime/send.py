@@ -50,6 +50,11 @@ class PendingRow:
         return place_of(self.record)
 
     @property
+    def is_urgent(self) -> bool:
+        """Whether somebody waits for it: it is no part of a broadcast."""
+        return not self.content.is_bulk
+
+    @property
     def is_remembered(self) -> bool:
         """Whether the row knows what is not on disk: the look-ups that were tried."""
         return self.record.state is OutboxState.UNCERTAIN
@@ -59,6 +64,7 @@ class Send:
     """A started row on its way through a channel's workers; with `is_lookup` the question whether it went out."""
 
     __slots__ = (
+        "address",
         "answer",
         "degraded",
         "delivery",
@@ -87,6 +93,7 @@ class Send:
         self.lane = lane
         self.row = row
         self.delivery = delivery
+        self.address = delivery.recipients.address_of(row.record.conversation_key)
         self.is_lookup = is_lookup
         self.holds_slot = True
         self.answer: SendOutcome | None = None
@@ -110,7 +117,7 @@ class Send:
             id=record.id,
             channel=record.channel,
             conversation_key=record.conversation_key,
-            address=record.conversation_key.partition(":")[2],
+            address=self.address,
             text=content.text,
             idempotency_key=record.idempotency_key,
             part=record.part,

@@ -10,9 +10,11 @@ import attrs
 from ..actors.clock import Clock
 from ..storage.port import Store
 from .alarms import Alarms
+from .ends import Ends
 from .gate import Gate
 from .tokens import Tokens
 from .topology import FrozenTopology
+from .turn_waits import TurnWaits
 
 if TYPE_CHECKING:
     import structlog.typing
@@ -54,6 +56,8 @@ class Services:
     prefixes: dict[str, str] = attrs.field(factory=dict[str, str])
     counters: dict[str, int] = attrs.field(factory=dict[str, int])
     pruned: dict[str, int] = attrs.field(factory=dict[str, int])
+    ends: Ends = attrs.field(factory=Ends)
+    turn_waits: TurnWaits = attrs.field(factory=TurnWaits)
     draining: bool = False
     is_ending: bool = False
     _relay: Relay | None = None

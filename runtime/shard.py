@@ -148,7 +148,7 @@ class ShardActor(Actor[ShardMessage]):
         `told` hears of the outcome as the journal settles it, whatever becomes of the shard. A refusal without
         `refused` means that the shard and the store disagree: the shard crashes and reads again.
         """
-        settled = Settled(self, commit.emits, then, refused, told)
+        settled = Settled(self, commit, then, refused, told)
         self._services.store.submit(commit, settled.settle)
         self._unsettled += 1
 
@@ -176,9 +176,11 @@ class ShardActor(Actor[ShardMessage]):
 
     def tell_settled(self, message: Settled) -> None:
         """The journal calls this in its own order: whoever gets rows of a Commit hears of them in that order."""
-        outcome = message.outcome
-        if message.emits and isinstance(outcome, Committed):
-            for emit, arrived in zip(message.emits, outcome.emits, strict=False):
+        outcome, commit = message.outcome, message.commit
+        if self._services.ends.waiting and isinstance(outcome, Committed):
+            self._services.ends.committed(commit)
+        if commit.emits and isinstance(outcome, Committed):
+            for emit, arrived in zip(commit.emits, outcome.emits, strict=False):
                 tell_arrival(emit.row, arrived, self._services)
             if not outcome.emits:
                 self._services.relay.nudge(self.number)

@@ -60,6 +60,7 @@ def _undecided(outbox: ShardOutbox, send: Send, services: Services) -> None:
         outbox.back_off(send.lane, row, retry_wait_us(row.record, send.policy, services.random.random()))
         return
     row.is_parked = True
+    services.ends.left_to_a_person(row.record)
     outbox.look(send.lane)
 
 

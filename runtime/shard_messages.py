@@ -15,7 +15,7 @@ from .inbox_rules import accepted
 
 if TYPE_CHECKING:
     from ..actors.errors import BusError
-    from ..storage.commands import Committed, ControlPart, Emit
+    from ..storage.commands import Commit, Committed, ControlPart
     from .channel import NotSent, SendOutcome, Sent
     from .lane import Lane
     from .outbox_rules import OutboxEvent
@@ -70,25 +70,25 @@ class Settled:
 
     Attributes:
         epoch: The shard's lease when it was handed over.
-        emits: Its decisions for other homes.
+        commit: What is decided.
         then, refused: What goes on with the outcome.
         told: Who else hears of it, as soon as the journal says.
         outcome: None until it is settled.
     """
 
-    __slots__ = ("_shard", "_told", "emits", "epoch", "outcome", "refused", "then")
+    __slots__ = ("_shard", "_told", "commit", "epoch", "outcome", "refused", "then")
 
     def __init__(
         self,
         shard: ShardActor,
-        emits: tuple[Emit, ...],
+        commit: Commit,
         then: Callable[[Committed], None],
         refused: Callable[[BusError], None] | None,
         told: Callable[[Outcome], None] | None = None,
     ) -> None:
         self._shard = shard
         self.epoch = shard.epoch
-        self.emits = emits
+        self.commit = commit
         self.then = then
         self.refused = refused
         self._told = told

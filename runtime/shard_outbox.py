@@ -21,11 +21,12 @@ from .outbox_rules import (
     outbox_move,
 )
 from .outbox_steps import placed
-from .reports import report_send
 from .resplit import pieces_of, resplit
 from .retry import rest_us
 from .send import PendingRow, Send, place_of
-from .send_outcome import lets_next_go, outcome_moves
+from .send_judgement import judge
+from .send_outcome import lets_next_go
+from .send_refusal import refuse_unreachable
 from .send_target import give_up, lacks_target
 from .shard_lookups import end_lookup
 from .shard_messages import LookedUp, SendDue, SendEnded
@@ -45,7 +46,9 @@ class ShardOutbox:
         self._shard = shard
         self._services = services
         self.lanes: Lanes[PendingRow] = Lanes(
-            OutboxBacklog(services.store.reader, shard.number), window_rows=services.window_rows
+            OutboxBacklog(services.store.reader, shard.number),
+            window_rows=services.window_rows,
+            reserve_rows=services.window_rows,
         )
         self.sends = sends
         self._to_start: list[tuple[OutboxLane, PendingRow]] = []
@@ -200,18 +203,11 @@ class ShardOutbox:
         if send.is_ending:
             return
         send.is_ending = True
-        record, services = send.row.record, self._services
+        services = self._services
         if pieces := pieces_of(send.row.content, message.outcome, send.delivery.adapter.caps):
             resplit(self._shard, self, send, pieces, services)
             return
-        now_us, unit = services.clock.wall_us(), services.random.random()
-        moves = outcome_moves(
-            record, message.outcome, send.policy, now_us=now_us, unit=unit, degraded=send.degraded
-        )
-        after = moves[-1].after
-        if after.status is not OutboxStatus.SENT:
-            report_send(after, moves[-1].code, services)
-        facts = send.delivery.pauses.note(message.outcome, after, services.clock.wall_us())
+        moves, facts = judge(send, message.outcome, services)
         self.end(send, moves, facts)
 
     def looked_up(self, message: LookedUp) -> None:
@@ -228,6 +224,8 @@ class ShardOutbox:
         if delivery is None or not was_idle or self._shard.is_stopping or ref_of(row.content.rich):
             return lane, False
         if is_blocked(key, row.record.shard, delivery.adapter.caps, self._services.store.reader):
+            return lane, False
+        if key in delivery.recipients.unreachable:
             return lane, False
         if not delivery.line.try_take(key, is_bulk=row.content.is_bulk):
             return lane, False
@@ -279,6 +277,10 @@ class ShardOutbox:
                 continue
             if lacks_target(row, services.store.reader):
                 give_up(self._shard, self, lane, row, services)
+                return
+            if record.conversation_key in delivery.recipients.unreachable and refuse_unreachable(
+                lane, delivery, self._shard, services
+            ):
                 return
             rest = rest_us(record.next_attempt_at_us, record.wait_us, services.clock.wall_us())
             rest = 0 if lane.waited else rest
@@ -372,6 +374,8 @@ class ShardOutbox:
             return None
         head = lane.queue[0].record
         if ref_of(lane.queue[0].content.rich) or not may_ride(head, after, send.delivery.adapter.caps):
+            return None
+        if head.conversation_key in send.delivery.recipients.unreachable:
             return None
         is_bulk = lane.queue[0].content.is_bulk
         if not send.delivery.line.try_ride(head.conversation_key, is_bulk=is_bulk):

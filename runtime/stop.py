@@ -91,6 +91,7 @@ class Stop:
                 await self._services.activity.wait_until(lambda: self.is_over or self._is_drained)
                 nursery.cancel_scope.cancel()
         self._close_intake()
+        self._services.ends.close()
         self._is_drained_out = True
         self.has_cancelled_work = not self.is_over and not self._is_drained
 

@@ -56,29 +56,18 @@ class RuntimeSurroundings:
 
     def check_channel(self, channel: str, conversation_key: str) -> ChannelCaps:
         """See `Surroundings.check_channel`."""
-        delivery = self._services.deliveries.get(channel)
-        if delivery is None:
-            raise BusError(Code.UNKNOWN_CHANNEL, f"channel {channel} is not open", channel=channel)
-        prefix = delivery.adapter.prefix
-        if not conversation_key.startswith(f"{prefix}:"):
-            raise BusError(
-                Code.INVALID_MESSAGE,
-                f"conversation {conversation_key} is not one of channel {channel}: its keys begin with {prefix}:",
-                channel=channel,
-                key=conversation_key,
-            )
-        return delivery.adapter.caps
+        return check_channel(self._services, channel, conversation_key)
 
     def act(self, channel: str, conversation_key: str, action: Action) -> None:
         """See `Surroundings.act`."""
         services = self._services
-        actor = services.deliveries[channel].ephemeral
-        if actor is None:
+        delivery = services.deliveries[channel]
+        if delivery.ephemeral is None:
             raise BusError(Code.INVALID_MESSAGE, f"channel {channel} has no ephemeral calls", channel=channel)
-        if services.draining or services.deliveries[channel].line.is_stopped:
+        if services.draining or delivery.line.is_stopped:
             services.count("ephemeral_lost")
             return
-        actor.call(conversation_key.partition(":")[2], action)
+        delivery.ephemeral.call(delivery.recipients.address_of(conversation_key), action)
 
     def is_event_topic(self, topic: str) -> bool:
         """See `Surroundings.is_event_topic`."""
@@ -125,3 +114,23 @@ class RuntimeSurroundings:
             topic=message.topic,
             claim=context.claim,
         )
+
+
+def check_channel(services: Services, channel: str, conversation_key: str) -> ChannelCaps:
+    """What a channel can do; one that is not open, or does not own the key's prefix, is refused.
+
+    Raises:
+        BusError: UNKNOWN_CHANNEL, INVALID_MESSAGE.
+    """
+    delivery = services.deliveries.get(channel)
+    if delivery is None:
+        raise BusError(Code.UNKNOWN_CHANNEL, f"channel {channel} is not open", channel=channel)
+    prefix = delivery.adapter.prefix
+    if not conversation_key.startswith(f"{prefix}:"):
+        raise BusError(
+            Code.INVALID_MESSAGE,
+            f"conversation {conversation_key} is not one of channel {channel}: its keys begin with {prefix}:",
+            channel=channel,
+            key=conversation_key,
+        )
+    return delivery.adapter.caps

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextvars import ContextVar
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -14,6 +15,9 @@ from .topology import HandlerSpec
 from .tracing import Tracing
 from .turn import Turn
 from .turn_breaker import TurnBreaker
+
+if TYPE_CHECKING:
+    from .services import Services
 
 current_turn: ContextVar[Context | None] = ContextVar("shardline_turn", default=None)
 """The turn this task runs in, if any: publishing from inside a turn takes no token."""
@@ -67,6 +71,17 @@ class TopicHandlerActor:
         finally:
             # The worker outlives its turns.
             current_turn.set(None)
+
+
+def turn_here(services: Services) -> str | None:
+    """The conversation whose turn the calling task is in; None outside the turns of this runtime."""
+    context = current_turn.get()
+    if context is None or context.is_ended:
+        return None
+    shards, shard = services.shards, context.record.shard
+    # Another runtime of this process may have conversations of the same name.
+    is_ours = shard < len(shards) and any(turn.context is context for turn in shards[shard].inbox.turns)
+    return context.message.conversation_key if is_ours else None
 
 
 def is_in_turn() -> bool:

@@ -22,6 +22,8 @@ class QueuedRow:
 
     __slots__ = ("holds_token", "message", "record")
 
+    is_urgent = False
+
     def __init__(self, record: InboxRecord, message: BusMessage, *, holds_token: bool) -> None:
         self.record = record
         self.message = message

@@ -15,10 +15,12 @@ from .actors.message import BusMessage, Direction
 from .runtime.app import Runtime
 from .runtime.breaker import Breaker
 from .runtime.context import Context
+from .runtime.handled import Handled
 from .runtime.receipt import Receipt
 from .runtime.recurrence import Cron, Every
 from .runtime.retry import RetryPolicy
 from .runtime.run import ExitCode, run
+from .runtime.sender import Delivered
 from .runtime.status import Status
 from .runtime.timer_rules import ScheduleId
 from .runtime.topology import Topology
@@ -32,11 +34,13 @@ __all__ = [
     "Code",
     "Context",
     "Cron",
+    "Delivered",
     "Direction",
     "Event",
     "Every",
     "ExitCode",
     "Extensions",
+    "Handled",
     "MessageEnvelope",
     "Permanence",
     "Permanent",

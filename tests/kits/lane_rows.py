@@ -18,6 +18,7 @@ class Row:
     number: int
     seq: int = 0
     holds_token: bool = False
+    is_urgent: bool = False
 
 
 class Disk:

@@ -15,6 +15,7 @@ class Row:
     key: str
     seq: int
     holds_token: bool = False
+    is_urgent: bool = False
 
 
 class Disk:

@@ -1,0 +1,138 @@
+"""`runtime.sender`: publishes to the outbox and waits for the end."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from shardline import BusError, BusMessage, Code, Context, Permanence, RetryPolicy, Topology
+from shardline.adapters.base import ChannelCaps, NotSent, Rate, RateLimits, Sent, Uncertain
+from shardline.testing import FakeChannel, Harness
+
+
+def silent() -> Topology:
+    topology = Topology()
+
+    @topology.on("chat.message")
+    async def answer(ctx: Context, message: BusMessage) -> None:
+        pass
+
+    return topology
+
+
+async def test_it_tells_how_the_send_ended(autojump_clock: MockClock) -> None:
+    async with Harness(silent(), send_retry=RetryPolicy(max_retries=1)) as bot:
+        send = bot.runtime.sender.send
+        bot.channel("fake").script(
+            NotSent(Code.DELIVERY_PERMANENT, Permanence.TRANSIENT),
+            Sent("p1"),
+            NotSent(Code.CONTENT_REFUSED, Permanence.PERMANENT, text="no"),
+            Uncertain("no answer"),
+        )
+        sent = await send("fake", "fake:1", "hi", "k1")
+        dead = await send("fake", "fake:1", "hi", "k2")
+        uncertain = await send("fake", "fake:1", "hi", "k3")
+
+    assert (sent.status, sent.platform_message_id, sent.deduped) == ("sent", "p1", False)
+    assert (dead.status, dead.code, dead.text) == ("dead", Code.CONTENT_REFUSED, "no")
+    assert (uncertain.status, uncertain.code) == ("uncertain", Code.DELIVERY_UNCERTAIN)
+
+
+@pytest.mark.parametrize("key", ["", " ", None])
+async def test_a_missing_key_fails_before_anything_is_stored(key: str, autojump_clock: MockClock) -> None:
+    async with Harness(silent()) as bot:
+        with pytest.raises(BusError) as refused:
+            await bot.runtime.sender.send("fake", "fake:1", "hi", key)
+        rows = bot.outbox("fake:1")
+
+    assert refused.value.code is Code.IDEMPOTENCY_KEY_REQUIRED
+    assert rows == []
+
+
+async def test_a_repeat_of_a_sent_key_sends_nothing(autojump_clock: MockClock) -> None:
+    async with Harness(silent()) as bot:
+        first = await bot.runtime.sender.send("fake", "fake:1", "hi", "k")
+        again = await bot.runtime.sender.send("fake", "fake:1", "hi", "k")
+        attempts = len(bot.channel("fake").attempts)
+
+    assert (again.status, again.deduped, again.outbox_id) == ("sent", True, first.outbox_id)
+    assert again.platform_message_id == first.platform_message_id
+    assert attempts == 1
+
+
+@pytest.mark.parametrize(("key", "text"), [("fake:1", "another"), ("fake:2", "hi")])
+async def test_a_key_of_another_send_is_refused(key: str, text: str, autojump_clock: MockClock) -> None:
+    async with Harness(silent()) as bot:
+        await bot.runtime.sender.send("fake", "fake:1", "hi", "k")
+        with pytest.raises(BusError) as refused:
+            await bot.runtime.sender.send("fake", key, text, "k")
+        attempts = len(bot.channel("fake").attempts)
+
+    assert refused.value.code is Code.IDENTITY_MISMATCH
+    assert attempts == 1
+
+
+async def test_a_time_out_says_pending_and_decides_nothing(autojump_clock: MockClock) -> None:
+    channel = FakeChannel("fake", ChannelCaps(limits=RateLimits(bot=Rate(1.0))))
+    async with Harness(silent(), channels=[channel]) as bot:
+        send = bot.runtime.sender.send
+        await send("fake", "fake:1", "first", "k1")
+        pending = await send("fake", "fake:1", "second", "k2", timeout_s=0.1)
+        none = await send("fake", "fake:1", "third", "k3", timeout_s=0)
+        later = await send("fake", "fake:1", "second", "k2")
+        await bot.settle()
+        texts = bot.sent("fake:1")
+
+    assert (pending.status, none.status) == ("pending", "pending")
+    assert (later.status, later.deduped, later.outbox_id) == ("sent", False, pending.outbox_id)
+    assert texts == ["first", "second", "third"]
+
+
+async def tell(bot: Harness, number: int) -> None:
+    await bot.runtime.sender.send("fake", f"fake:{number}", "news", f"k{number}", bulk=True)
+
+
+async def test_people_are_answered_before_a_broadcast_of_a_program(autojump_clock: MockClock) -> None:
+    channel = FakeChannel("fake", ChannelCaps(limits=RateLimits(bot=Rate(1.0))))
+    async with Harness(silent(), channels=[channel]) as bot:
+        async with trio.open_nursery() as nursery:
+            for number in range(4):
+                nursery.start_soon(tell, bot, number)
+            await trio.sleep(0.5)
+            await bot.runtime.sender.send("fake", "fake:me", "answer", "mine")
+        order = [out.text for out in channel.delivered]
+
+    assert order.index("answer") == 1
+
+
+async def test_a_turn_may_wait_for_a_send_of_its_own_conversation(autojump_clock: MockClock) -> None:
+    topology, bots, seen = Topology(), list[Harness](), list[str]()
+
+    @topology.on("chat.message")
+    async def answer(ctx: Context, message: BusMessage) -> None:
+        ctx.reply("with the end of the turn")
+        send = bots[0].runtime.sender.send
+        delivered = await send("fake", message.conversation_key, "at once", message.id)
+        seen.append(delivered.status)
+
+    async with Harness(topology) as bot:
+        bots.append(bot)
+        await bot.say("fake:1", "hi")
+        await bot.settle()
+        texts = bot.sent("fake:1")
+
+    assert seen == ["sent"]
+    assert texts == ["at once", "with the end of the turn"]
+
+
+async def test_a_look_up_that_cannot_tell_ends_the_wait(autojump_clock: MockClock) -> None:
+    channel = FakeChannel("fake", ChannelCaps(reconciles=True))
+    channel.answer_lookups(None)
+    async with Harness(silent(), channels=[channel]) as bot:
+        channel.script(Uncertain("no answer"))
+        with trio.fail_after(60):
+            first = await bot.runtime.sender.send("fake", "fake:1", "hi", "k")
+            again = await bot.runtime.sender.send("fake", "fake:1", "hi", "k")
+
+    assert (first.status, again.status) == ("uncertain", "uncertain")
