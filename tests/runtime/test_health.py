@@ -38,7 +38,15 @@ WELL = Facts(
     dead=0,
 )
 QUIET = ChannelStatus(
-    running=0, waiting=0, paused_s=0, paused_chats=0, limited_chats=0, is_stopped=False, code=None
+    running=0,
+    waiting=0,
+    paused_s=0,
+    paused_chats=0,
+    limited_chats=0,
+    is_stopped=False,
+    code=None,
+    moved_chats=0,
+    unreachable=0,
 )
 
 
