@@ -19,7 +19,6 @@ from urllib.parse import quote
 
 import apsw
 import msgpack
-import attrs
 
 from ...actors.errors import BusError, Code
 from .arrow import ParquetFile, Value
@@ -189,9 +188,9 @@ class _Files:
         if len(self._open) == _MOST_OPEN:
             self._open.pop(next(iter(self._open))).close()
         place = self._root
-        for name in self._table.partitions:
-            value = key[0] if name == "dt" else key[1]
-            place /= f"{name}={_NO_VALUE if value is None else quote(str(value), safe='')}"
+        for partition in self._table.partitions:
+            value = key[0] if partition == "dt" else key[1]
+            place /= f"{partition}={_NO_VALUE if value is None else quote(str(value), safe='')}"
         name = place / f"part-{self._number:06}-{len(self.names):04}.parquet"
         path = self._folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession, Window
-from pyspark.sql import functions as F
+from pyspark.sql import functions as fn
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from .manifest import BadExport, Manifest, newest, parts_of, read_manifests
@@ -41,9 +41,8 @@ class Exported:
         self.folder = folder
         self.manifests: Sequence[Manifest] = read_manifests(folder)
         last = newest(self.manifests).values()
-        self.stores: DataFrame = spark.createDataFrame(
-            [(one.store, one.taken_at_us, one.shard_count) for one in last], _STORES
-        )
+        rows = [(one.store, one.taken_at_us, one.shard_count) for one in last]
+        self.stores: DataFrame = _make_frame(spark, rows, _STORES)
         """One row a store: `store`, `taken_at` (microseconds; what "now" means for its rows), `shard_count`."""
 
     @property
@@ -74,17 +73,22 @@ class Exported:
         is_once = all(manifest.number == 1 for manifest in self.manifests)
         if TABLES[name].growth is not Growth.CHANGES or is_once:
             return raw
-        last = Window.partitionBy("store", "id").orderBy(F.col("change_seq").desc())
-        return raw.withColumn("_n", F.row_number().over(last)).where("_n = 1").drop("_n")
+        last = Window.partitionBy("store", "id").orderBy(fn.col("change_seq").desc())
+        return raw.withColumn("_n", fn.row_number().over(last)).where("_n = 1").drop("_n")
 
     def _raw(self, name: str) -> DataFrame:
         table = TABLES[name]
         schema = spark_schema(table)
         files = [file for part in parts_of(self.manifests, name) for file in part.files]
         if not files:
-            return self.spark.createDataFrame([], schema)
+            return _make_frame(self.spark, [], schema)
         missing = next((file for file in files if not (self.folder / file).is_file()), None)
         if missing is not None:
             raise BadExport(f"{self.folder / missing} is not there")
         reader = self.spark.read.schema(schema).option("basePath", str(self.folder / name))
         return reader.parquet(*(str(self.folder / file) for file in files))
+
+
+def _make_frame(spark: SparkSession, rows: Sequence[tuple[str, int, int]], schema: StructType) -> DataFrame:
+    # One of its overloads takes what pandas, which brings no types, makes.
+    return spark.createDataFrame(rows, schema)  # pyright: ignore[reportUnknownMemberType]

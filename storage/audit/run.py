@@ -11,14 +11,14 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Final, Literal, cast
 
 import attrs
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import functions as fn
 
 from ...actors.identifiers import new_uuid7
 from .checks.base import DEFAULT_LIMITS, Check, Limits, Measure, Severity
@@ -29,6 +29,8 @@ from .schemas import FINDING
 
 SUMMARY: Final = "summary.json"
 _FOLDERS: Final = ("finding", "measure")
+# The bridge to the JVM brings no types.
+_FAILURES: Final = (PySparkException, cast("type[Exception]", import_module("py4j.protocol").Py4JError))
 
 Status = Literal["ran", "failed", "not_run"]
 
@@ -108,7 +110,8 @@ def run_audit(
         FileExistsError: `out` holds something else.
     """
     _make_room(out)
-    needed = {name for one in (*checks, *ALL_MEASURES.values()) for name in one.tables}
+    asked = [one.tables for one in checks] + [one.tables for one in ALL_MEASURES.values()]
+    needed = {name for names in asked for name in names}
     rows = {name: exported.read_rows(name) for name in sorted(needed)}
     tables = {name: exported.table(name) for name in needed} | {"stores": exported.stores}
     run = _Run(exported, out, tables, rows, since_us, limits)
@@ -182,12 +185,12 @@ class _Run:
         try:
             found = check.find({name: self._tables[name] for name in (*check.tables, "stores")}, self._limits)
             if self._since_us is not None:
-                found = found.where(F.col("at").isNull() | (F.col("at") >= self._since_us))
+                found = found.where(fn.col("at").isNull() | (fn.col("at") >= self._since_us))
             found.select(
-                F.lit(self.id).alias("run_id"), F.lit(str(check.severity)).alias("severity"), *FINDING.names
+                fn.lit(self.id).alias("run_id"), fn.lit(str(check.severity)).alias("severity"), *FINDING.names
             ).write.parquet(path)
             findings = self._spark.read.parquet(path).count()
-        except (PySparkException, Py4JError) as error:
+        except _FAILURES as error:
             return Outcome(
                 check=check.name,
                 severity=check.severity,
@@ -209,7 +212,7 @@ class _Run:
         try:
             taken = measure.measure({name: self._tables[name] for name in measure.tables})
             taken.coalesce(1).write.parquet(str(self._out / "measure" / measure.name))
-        except (PySparkException, Py4JError) as error:
+        except _FAILURES as error:
             return _first_line(error)
         return None
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import attrs
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import functions as fn
 
 from ..schemas import FINDING
 
@@ -97,13 +97,15 @@ def findings(
     """
     said = [value.alias(name) for name, value in (detail or {}).items()]
     columns = {
-        "store": F.col("store"),
-        "channel": F.col("channel") if "channel" in found.columns else F.lit(None),
-        "conversation_key": F.col("conversation_key") if "conversation_key" in found.columns else F.lit(None),
-        "ref_table": F.lit(table),
+        "store": fn.col("store"),
+        "channel": fn.col("channel") if "channel" in found.columns else fn.lit(None),
+        "conversation_key": fn.col("conversation_key")
+        if "conversation_key" in found.columns
+        else fn.lit(None),
+        "ref_table": fn.lit(table),
         "ref_id": ref,
-        "at": F.lit(None) if at is None else at,
-        "detail": F.to_json(F.struct(*said)) if said else F.lit("{}"),
+        "at": fn.lit(None) if at is None else at,
+        "detail": fn.to_json(fn.struct(*said)) if said else fn.lit("{}"),
     }
     return found.select(
         *(columns[field.name].cast(field.dataType).alias(field.name) for field in FINDING.fields)
@@ -112,9 +114,9 @@ def findings(
 
 def age_s(since: str) -> Column:
     """Seconds from a time to the copy, whose `taken_at` must be there."""
-    return (F.col("taken_at") - F.col(since)) / 1_000_000
+    return (fn.col("taken_at") - fn.col(since)) / 1_000_000
 
 
 def hour(at: str) -> Column:
     """The hour of a time, as microseconds."""
-    return F.col(at) - F.pmod(F.col(at), F.lit(3_600_000_000))
+    return fn.col(at) - fn.pmod(fn.col(at), fn.lit(3_600_000_000))

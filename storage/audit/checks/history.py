@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+from pyspark.sql import functions as fn
 
 from ..transitions import FINAL, TRANSITIONS
 from .base import Check, Limits, Severity, Tables, findings
@@ -17,20 +17,22 @@ def find_bad_transitions(tables: Tables, limits: Limits) -> DataFrame:
     """Transitions that no rule allows, or that do not begin where the one before ended."""
     rows = tables["history"].select(*_ROW, "shard", "hseq", "from", "to", "event", "at")
     row = Window.partitionBy(*_ROW).orderBy("hseq")
-    is_allowed = F.concat_ws("|", "kind", "from", "event", "to").isin(
+    is_allowed = fn.concat_ws("|", "kind", "from", "event", "to").isin(
         *("|".join(words) for words in sorted(TRANSITIONS))
     )
     wrong = (
-        rows.withColumn("before", F.lag("to").over(row))
-        .join(F.broadcast(_pruned(tables)), ["store", "shard"], "left")
+        rows.withColumn("before", fn.lag("to").over(row))
+        .join(fn.broadcast(_pruned(tables)), ["store", "shard"], "left")
         .withColumn(
             "why",
-            F.when(~is_allowed, F.lit("not allowed"))
-            .when(F.col("before").isNotNull() & (F.col("from") != F.col("before")), F.lit("does not follow"))
+            fn.when(~is_allowed, fn.lit("not allowed"))
+            .when(
+                fn.col("before").isNotNull() & (fn.col("from") != fn.col("before")), fn.lit("does not follow")
+            )
             # The first row of a message or send may be below a prune.
             .when(
-                F.col("before").isNull() & (F.col("from") != "") & F.col("pruned").isNull(),
-                F.lit("has no beginning"),
+                fn.col("before").isNull() & (fn.col("from") != "") & fn.col("pruned").isNull(),
+                fn.lit("has no beginning"),
             ),
         )
         .where("why IS NOT NULL")
@@ -38,82 +40,83 @@ def find_bad_transitions(tables: Tables, limits: Limits) -> DataFrame:
     return findings(
         wrong,
         table="history",
-        ref=F.concat_ws("/", "shard", "hseq"),
-        at=F.col("at"),
-        detail={name: F.col(name) for name in ("kind", "identity", "from", "event", "to", "before", "why")},
+        ref=fn.concat_ws("/", "shard", "hseq"),
+        at=fn.col("at"),
+        detail={name: fn.col(name) for name in ("kind", "identity", "from", "event", "to", "before", "why")},
     )
 
 
 def find_impossible_rows(tables: Tables, limits: Limits) -> DataFrame:
     """Sends whose columns contradict each other."""
     rules: dict[str, Column] = {
-        "sent without a time": F.expr("status = 'sent' AND sent_at IS NULL"),
-        "sent before it was made": F.expr("status = 'sent' AND sent_at < created_at AND claim = 0"),
-        "flying and not pending": F.expr("in_flight = 1 AND status <> 'pending'"),
-        "flying and uncertain": F.expr("in_flight = 1 AND uncertain_since IS NOT NULL"),
-        "dead and not failed": F.expr("dead_at IS NOT NULL AND status = 'sent' AND generation = 0"),
-        "purged and not dead": F.expr("purged_at IS NOT NULL AND dead_at IS NULL"),
-        "more attempts than starts": F.expr("attempts > claim OR attempts < 0"),
-        "no such status": F.expr("status NOT IN ('pending', 'sent', 'failed')"),
+        "sent without a time": fn.expr("status = 'sent' AND sent_at IS NULL"),
+        "sent before it was made": fn.expr("status = 'sent' AND sent_at < created_at AND claim = 0"),
+        "flying and not pending": fn.expr("in_flight = 1 AND status <> 'pending'"),
+        "flying and uncertain": fn.expr("in_flight = 1 AND uncertain_since IS NOT NULL"),
+        "dead and not failed": fn.expr("dead_at IS NOT NULL AND status = 'sent' AND generation = 0"),
+        "purged and not dead": fn.expr("purged_at IS NOT NULL AND dead_at IS NULL"),
+        "more attempts than starts": fn.expr("attempts > claim OR attempts < 0"),
+        "no such status": fn.expr("status NOT IN ('pending', 'sent', 'failed')"),
     }
-    broken = F.array_compact(F.array(*(F.when(rule, F.lit(name)) for name, rule in rules.items())))
-    wrong = tables["outbox"].withColumn("why", F.explode(broken))
+    broken = fn.array_compact(fn.array(*(fn.when(rule, fn.lit(name)) for name, rule in rules.items())))
+    wrong = tables["outbox"].withColumn("why", fn.explode(broken))
     return findings(
-        wrong, table="outbox", ref=F.col("id"), at=F.col("updated_at"), detail={"why": F.col("why")}
+        wrong, table="outbox", ref=fn.col("id"), at=fn.col("updated_at"), detail={"why": fn.col("why")}
     )
 
 
 def find_unreconciled(tables: Tables, limits: Limits) -> DataFrame:
     """Messages and sends that are not as their history left them: one union, one grouping."""
-    none = F.lit(None)
+    none = fn.lit(None)
     inbox = tables["inbox"].select(
-        "store", F.lit("in").alias("kind"), F.col("id").alias("identity"), "shard", "channel", "conversation_key",
-        F.struct(F.col("status").alias("state"), "claim").alias("row"), none.cast("bigint").alias("hseq"),
-        none.cast("struct<state:string,claim:bigint>").alias("left"), F.col("accepted_at").alias("at"),
+        "store", fn.lit("in").alias("kind"), fn.col("id").alias("identity"), "shard", "channel", "conversation_key",
+        fn.struct(fn.col("status").alias("state"), "claim").alias("row"), none.cast("bigint").alias("hseq"),
+        none.cast("struct<state:string,claim:bigint>").alias("left"), fn.col("accepted_at").alias("at"),
     )  # fmt: skip
     outbox = tables["outbox"].select(
-        "store", F.lit("out").alias("kind"), F.col("id").alias("identity"), "shard", "channel", "conversation_key",
-        F.struct(_state().alias("state"), "claim").alias("row"), none.cast("bigint").alias("hseq"),
-        none.cast("struct<state:string,claim:bigint>").alias("left"), F.col("updated_at").alias("at"),
+        "store", fn.lit("out").alias("kind"), fn.col("id").alias("identity"), "shard", "channel", "conversation_key",
+        fn.struct(_state().alias("state"), "claim").alias("row"), none.cast("bigint").alias("hseq"),
+        none.cast("struct<state:string,claim:bigint>").alias("left"), fn.col("updated_at").alias("at"),
     )  # fmt: skip
     log = tables["history"].select(
         "store", "kind", "identity", "shard", none.cast("string").alias("channel"),
         none.cast("string").alias("conversation_key"), none.cast("struct<state:string,claim:bigint>").alias("row"),
-        "hseq", F.struct(F.col("to").alias("state"), "claim").alias("left"), "at",
+        "hseq", fn.struct(fn.col("to").alias("state"), "claim").alias("left"), "at",
     )  # fmt: skip
     rows = (
         inbox.unionByName(outbox)
         .unionByName(log)
         .groupBy(*_ROW)
         .agg(
-            F.max("shard").alias("shard"),
-            F.max("channel").alias("channel"),
-            F.max("conversation_key").alias("conversation_key"),
-            F.max("row").alias("row"),
-            F.max_by("left", "hseq").alias("left"),
-            F.max("at").alias("at"),
+            fn.max("shard").alias("shard"),
+            fn.max("channel").alias("channel"),
+            fn.max("conversation_key").alias("conversation_key"),
+            fn.max("row").alias("row"),
+            fn.max_by("left", "hseq").alias("left"),
+            fn.max("at").alias("at"),
         )
-        .join(F.broadcast(_pruned(tables)), ["store", "shard"], "left")
+        .join(fn.broadcast(_pruned(tables)), ["store", "shard"], "left")
     )
     wrong = rows.withColumn(
         "why",
-        F.when(
-            F.col("row").isNull(), F.when(~F.col("left.state").isin(*FINAL), F.lit("the row is not there"))
+        fn.when(
+            fn.col("row").isNull(),
+            fn.when(~fn.col("left.state").isin(*FINAL), fn.lit("the row is not there")),
         )
-        .when(F.col("left").isNull(), F.when(F.col("pruned").isNull(), F.lit("has no history")))
-        .when(F.col("row") != F.col("left"), F.lit("not as its history left it")),
+        .when(fn.col("left").isNull(), fn.when(fn.col("pruned").isNull(), fn.lit("has no history")))
+        .when(fn.col("row") != fn.col("left"), fn.lit("not as its history left it")),
     ).where("why IS NOT NULL")
     return findings(
         wrong,
         table="history",
-        ref=F.concat_ws("-", "kind", "identity"),
-        at=F.col("at"),
+        ref=fn.concat_ws("-", "kind", "identity"),
+        at=fn.col("at"),
         detail={
-            "why": F.col("why"),
-            "state": F.col("row.state"),
-            "claim": F.col("row.claim"),
-            "left_state": F.col("left.state"),
-            "left_claim": F.col("left.claim"),
+            "why": fn.col("why"),
+            "state": fn.col("row.state"),
+            "claim": fn.col("row.claim"),
+            "left_state": fn.col("left.state"),
+            "left_claim": fn.col("left.claim"),
         },
     )
 
@@ -136,7 +139,7 @@ def find_sent_out_of_order(tables: Tables, limits: Limits) -> DataFrame:
     doubted = (
         tables["history"]
         .where("kind = 'out' AND to = 'uncertain'")
-        .select("store", F.col("identity").alias("id"))
+        .select("store", fn.col("identity").alias("id"))
         .distinct()
     )
     rows = (
@@ -152,16 +155,16 @@ def find_sent_out_of_order(tables: Tables, limits: Limits) -> DataFrame:
 def _out_of_order(rows: DataFrame, lane: tuple[str, ...], order: tuple[str, ...], table: str) -> DataFrame:
     before = Window.partitionBy(*lane).orderBy(*order)
     late = (
-        rows.withColumn("before_id", F.lag("id").over(before))
-        .withColumn("before_hseq", F.lag("hseq").over(before))
+        rows.withColumn("before_id", fn.lag("id").over(before))
+        .withColumn("before_hseq", fn.lag("hseq").over(before))
         .where("before_hseq > hseq")
     )
     return findings(
         late,
         table=table,
-        ref=F.col("id"),
-        at=F.col("at"),
-        detail={"before_id": F.col("before_id"), "seq": F.col("seq")},
+        ref=fn.col("id"),
+        at=fn.col("at"),
+        detail={"before_id": fn.col("before_id"), "seq": fn.col("seq")},
     )
 
 
@@ -169,25 +172,25 @@ def _last_event(tables: Tables, kind: str, events: tuple[str, ...]) -> DataFrame
     """The last place in the chain where each row had one of these events."""
     return (
         tables["history"]
-        .where((F.col("kind") == kind) & F.col("event").isin(*events))
-        .groupBy("store", F.col("identity").alias("id"))
-        .agg(F.max("hseq").alias("hseq"), F.max("at").alias("at"))
+        .where((fn.col("kind") == kind) & fn.col("event").isin(*events))
+        .groupBy("store", fn.col("identity").alias("id"))
+        .agg(fn.max("hseq").alias("hseq"), fn.max("at").alias("at"))
     )
 
 
 def _pruned(tables: Tables) -> DataFrame:
     """Shards whose oldest history is gone."""
-    first = tables["history"].groupBy("store", "shard").agg(F.min("hseq").alias("first"))
-    heads = tables["shard"].select("store", "shard", F.col("hseq").alias("head"))
+    first = tables["history"].groupBy("store", "shard").agg(fn.min("hseq").alias("first"))
+    heads = tables["shard"].select("store", "shard", fn.col("hseq").alias("head"))
     return (
         heads.join(first, ["store", "shard"], "left")
         .where("coalesce(first, head + 1) > 1")
-        .select("store", "shard", F.lit(True).alias("pruned"))
+        .select("store", "shard", fn.lit(True).alias("pruned"))
     )
 
 
 def _state() -> Column:
-    return F.expr(
+    return fn.expr(
         "CASE WHEN purged_at IS NOT NULL THEN 'purged' WHEN dead_at IS NOT NULL AND status = 'failed' THEN 'dead'"
         " WHEN status <> 'pending' THEN status WHEN in_flight = 1 THEN 'flying'"
         " WHEN uncertain_since IS NOT NULL THEN 'uncertain' ELSE 'ready' END"

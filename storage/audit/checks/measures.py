@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as fn
 
 from .base import Measure, Tables, hour
 
@@ -14,7 +14,7 @@ _TOP: Final = 10
 
 def measure_attempts(tables: Tables) -> DataFrame:
     """How many sends took how many attempts."""
-    return tables["outbox"].groupBy("channel", "status", "attempts").agg(F.count("*").alias("rows"))
+    return tables["outbox"].groupBy("channel", "status", "attempts").agg(fn.count("*").alias("rows"))
 
 
 def measure_latency(tables: Tables) -> DataFrame:
@@ -24,9 +24,9 @@ def measure_latency(tables: Tables) -> DataFrame:
         .where("status = 'done'")
         .select(
             "channel",
-            F.lit("handle").alias("kind"),
-            F.col("done_at").alias("at"),
-            (F.col("done_at") - F.col("accepted_at")).alias("us"),
+            fn.lit("handle").alias("kind"),
+            fn.col("done_at").alias("at"),
+            (fn.col("done_at") - fn.col("accepted_at")).alias("us"),
         )
     )
     sent = (
@@ -34,21 +34,21 @@ def measure_latency(tables: Tables) -> DataFrame:
         .where("status = 'sent'")
         .select(
             "channel",
-            F.lit("send").alias("kind"),
-            F.col("sent_at").alias("at"),
-            (F.col("sent_at") - F.col("created_at")).alias("us"),
+            fn.lit("send").alias("kind"),
+            fn.col("sent_at").alias("at"),
+            (fn.col("sent_at") - fn.col("created_at")).alias("us"),
         )
     )
     return (
         handled.unionByName(sent)
         .groupBy("kind", "channel", hour("at").alias("hour"))
         .agg(
-            F.count("*").alias("rows"),
+            fn.count("*").alias("rows"),
             *(
-                F.percentile_approx("us", share).alias(name)
+                fn.percentile_approx("us", share).alias(name)
                 for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
             ),
-            F.max("us").alias("max"),
+            fn.max("us").alias("max"),
         )
     )
 
@@ -58,34 +58,39 @@ def measure_failures(tables: Tables) -> DataFrame:
     columns = ("channel", "error_code", "own_code")
     rows = (
         tables["inbox"]
-        .select(F.lit("in").alias("kind"), *columns)
-        .unionByName(tables["outbox"].select(F.lit("out").alias("kind"), *columns))
+        .select(fn.lit("in").alias("kind"), *columns)
+        .unionByName(tables["outbox"].select(fn.lit("out").alias("kind"), *columns))
         .where("error_code IS NOT NULL")
-        .groupBy("kind", "channel", F.coalesce("own_code", "error_code").alias("code"))
-        .agg(F.count("*").alias("rows"))
+        .groupBy("kind", "channel", fn.coalesce("own_code", "error_code").alias("code"))
+        .agg(fn.count("*").alias("rows"))
     )
-    place = Window.partitionBy("kind", "channel").orderBy(F.col("rows").desc(), "code")
-    return rows.withColumn("place", F.row_number().over(place)).where(F.col("place") <= _TOP)
+    place = Window.partitionBy("kind", "channel").orderBy(fn.col("rows").desc(), "code")
+    return rows.withColumn("place", fn.row_number().over(place)).where(fn.col("place") <= _TOP)
 
 
 def measure_backlog(tables: Tables) -> DataFrame:
     """Rows that came and rows that ended, by kind and hour."""
-    ended = F.coalesce("done_at", "dead_at")
-    columns = ("kind", "at", "came", "ended")
     parts = [
-        tables["inbox"].select(F.lit("in").alias("kind"), F.col("accepted_at").alias("at"), F.lit(1).alias("came"), F.lit(0).alias("ended")),
-        tables["inbox"].select(F.lit("in").alias("kind"), ended.alias("at"), F.lit(0).alias("came"), F.lit(1).alias("ended")),
-        tables["outbox"].select(F.lit("out").alias("kind"), F.col("created_at").alias("at"), F.lit(1).alias("came"), F.lit(0).alias("ended")),
-        tables["outbox"].select(F.lit("out").alias("kind"), F.coalesce("sent_at", "dead_at").alias("at"), F.lit(0).alias("came"), F.lit(1).alias("ended")),
-    ]  # fmt: skip
+        _counted(tables["inbox"], "in", fn.col("accepted_at"), "came"),
+        _counted(tables["inbox"], "in", fn.coalesce("done_at", "dead_at"), "ended"),
+        _counted(tables["outbox"], "out", fn.col("created_at"), "came"),
+        _counted(tables["outbox"], "out", fn.coalesce("sent_at", "dead_at"), "ended"),
+    ]
     rows = parts[0]
     for part in parts[1:]:
         rows = rows.unionByName(part)
     return (
-        rows.select(*columns)
-        .where("at IS NOT NULL")
+        rows.where("at IS NOT NULL")
         .groupBy("kind", hour("at").alias("hour"))
-        .agg(F.sum("came").alias("came"), F.sum("ended").alias("ended"))
+        .agg(fn.sum("came").alias("came"), fn.sum("ended").alias("ended"))
+    )
+
+
+def _counted(rows: DataFrame, kind: str, at: Column, what: str) -> DataFrame:
+    return rows.select(
+        fn.lit(kind).alias("kind"),
+        at.alias("at"),
+        *(fn.lit(int(name == what)).alias(name) for name in ("came", "ended")),
     )
 
 
@@ -97,8 +102,8 @@ def measure_dead_letters(tables: Tables) -> DataFrame:
         .select(*columns)
         .unionByName(tables["outbox"].select(*columns))
         .where("dead_at IS NOT NULL")
-        .groupBy(hour("dead_at").alias("hour"), F.col("error_code").alias("code"))
-        .agg(F.count("*").alias("rows"))
+        .groupBy(hour("dead_at").alias("hour"), fn.col("error_code").alias("code"))
+        .agg(fn.count("*").alias("rows"))
     )
 
 
@@ -108,15 +113,42 @@ def measure_pauses(tables: Tables) -> DataFrame:
         tables["history"]
         .where("event = 'defer'")
         .groupBy("kind", "code", hour("at").alias("hour"))
-        .agg(F.count("*").alias("rows"))
+        .agg(fn.count("*").alias("rows"))
     )
 
 
 MEASURES: Final = (
-    Measure(name="attempts", tables=("outbox",), doc="How many sends took how many attempts, by channel and status.", measure=measure_attempts),
-    Measure(name="latency", tables=("inbox", "outbox"), doc="Percentiles of handling and of sending, by channel and hour, in microseconds.", measure=measure_latency),
-    Measure(name="failures", tables=("inbox", "outbox"), doc="The most frequent codes of each channel.", measure=measure_failures),
-    Measure(name="backlog", tables=("inbox", "outbox"), doc="What came and what ended, by hour.", measure=measure_backlog),
-    Measure(name="dead_letters", tables=("inbox", "outbox"), doc="Dead letters by hour and code.", measure=measure_dead_letters),
-    Measure(name="pauses", tables=("history",), doc="Turns and sends that were put off, by hour and code.", measure=measure_pauses),
-)  # fmt: skip
+    Measure(
+        name="attempts",
+        tables=("outbox",),
+        doc="Sends by channel, status and number of attempts.",
+        measure=measure_attempts,
+    ),
+    Measure(
+        name="latency",
+        tables=("inbox", "outbox"),
+        doc="Percentiles of handling and sending, by channel and hour.",
+        measure=measure_latency,
+    ),
+    Measure(
+        name="failures",
+        tables=("inbox", "outbox"),
+        doc="The most frequent codes of each channel.",
+        measure=measure_failures,
+    ),
+    Measure(
+        name="backlog",
+        tables=("inbox", "outbox"),
+        doc="What came and what ended, by hour.",
+        measure=measure_backlog,
+    ),
+    Measure(
+        name="dead_letters",
+        tables=("inbox", "outbox"),
+        doc="Dead letters by hour and code.",
+        measure=measure_dead_letters,
+    ),
+    Measure(
+        name="pauses", tables=("history",), doc="What was put off, by hour and code.", measure=measure_pauses
+    ),
+)

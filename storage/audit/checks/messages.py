@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
+from pyspark.sql import functions as fn
 
 from .base import Check, Limits, Severity, Tables, age_s, findings, hour
 
@@ -14,34 +14,34 @@ _HOUR_US: Final = 3_600_000_000
 
 def find_without_outcome(tables: Tables, limits: Limits) -> DataFrame:
     """Messages that wait, or run, and have not moved although they were due."""
-    since = F.greatest("accepted_at", "started_at", "next_at")
+    since = fn.greatest("accepted_at", "started_at", "next_at")
     left = (
         tables["inbox"]
         .where("status IN ('queued', 'running', 'failed')")
-        .join(F.broadcast(tables["stores"]), "store")
+        .join(fn.broadcast(tables["stores"]), "store")
         .withColumn("moved_at", since)
         .withColumn("age_s", age_s("moved_at"))
-        .where(F.col("age_s") > limits.stuck_s)
+        .where(fn.col("age_s") > limits.stuck_s)
     )
     return findings(
         left,
         table="inbox",
-        ref=F.col("id"),
-        at=F.col("accepted_at"),
-        detail={"status": F.col("status"), "topic": F.col("topic"), "age_s": F.col("age_s").cast("long")},
+        ref=fn.col("id"),
+        at=fn.col("accepted_at"),
+        detail={"status": fn.col("status"), "topic": fn.col("topic"), "age_s": fn.col("age_s").cast("long")},
     )
 
 
 def find_unanswered(tables: Tables, limits: Limits) -> DataFrame:
     """Messages of a channel that are done, and no send names them."""
-    answered = tables["outbox"].where("inbox_id IS NOT NULL").select("store", F.col("inbox_id").alias("id"))
+    answered = tables["outbox"].where("inbox_id IS NOT NULL").select("store", fn.col("inbox_id").alias("id"))
     silent = (
         tables["inbox"]
         .where("status = 'done' AND channel IS NOT NULL")
         .join(answered, ["store", "id"], "left_anti")
     )
     return findings(
-        silent, table="inbox", ref=F.col("id"), at=F.col("done_at"), detail={"topic": F.col("topic")}
+        silent, table="inbox", ref=fn.col("id"), at=fn.col("done_at"), detail={"topic": fn.col("topic")}
     )
 
 
@@ -51,15 +51,15 @@ def find_two_owners(tables: Tables, limits: Limits) -> DataFrame:
     late = (
         tables["history"]
         .select("store", "shard", "hseq", "instance", "at")
-        .withColumn("newest", F.max("instance").over(chain))
+        .withColumn("newest", fn.max("instance").over(chain))
         .where("instance < newest")
     )
     return findings(
         late,
         table="history",
-        ref=F.concat_ws("/", "shard", "hseq"),
-        at=F.col("at"),
-        detail={"instance": F.col("instance"), "newest": F.col("newest")},
+        ref=fn.concat_ws("/", "shard", "hseq"),
+        at=fn.col("at"),
+        detail={"instance": fn.col("instance"), "newest": fn.col("newest")},
     )
 
 
@@ -71,28 +71,28 @@ def find_shared_conversations(tables: Tables, limits: Limits) -> DataFrame:
         .select("store", "id", "channel", "conversation_key", "started_at", "done_at")
     )
     lane = ["channel", "conversation_key"]
-    many = turns.groupBy(*lane).agg(F.min("store").alias("a"), F.max("store").alias("b")).where("a <> b")
+    many = turns.groupBy(*lane).agg(fn.min("store").alias("a"), fn.max("store").alias("b")).where("a <> b")
     shared = turns.join(many.select(*lane), lane, "left_semi")
     other = shared.select(
         *lane,
-        F.col("store").alias("other_store"),
-        F.col("id").alias("other_id"),
-        F.col("started_at").alias("other_start"),
-        F.col("done_at").alias("other_end"),
+        fn.col("store").alias("other_store"),
+        fn.col("id").alias("other_id"),
+        fn.col("started_at").alias("other_start"),
+        fn.col("done_at").alias("other_end"),
     )
     spans = (
         shared.join(other, lane)
         .where("other_store <> store AND other_end > started_at")
         .where("other_start < started_at OR (other_start = started_at AND other_store < store)")
         .groupBy("store", "id", *lane, "started_at")
-        .agg(F.min(F.struct("other_store", "other_id")).alias("other"))
+        .agg(fn.min(fn.struct("other_store", "other_id")).alias("other"))
     )
     return findings(
         spans,
         table="inbox",
-        ref=F.col("id"),
-        at=F.col("started_at"),
-        detail={"other_store": F.col("other.other_store"), "other_id": F.col("other.other_id")},
+        ref=fn.col("id"),
+        at=fn.col("started_at"),
+        detail={"other_store": fn.col("other.other_store"), "other_id": fn.col("other.other_id")},
     )
 
 
@@ -101,18 +101,18 @@ def find_dead_letter_growth(tables: Tables, limits: Limits) -> DataFrame:
     dead = (
         _dead(tables)
         .groupBy("store", "channel", hour("dead_at").alias("hour"))
-        .agg(F.count("*").alias("rows"))
+        .agg(fn.count("*").alias("rows"))
     )
     day = Window.partitionBy("store", "channel").orderBy("hour").rangeBetween(-24 * _HOUR_US, -_HOUR_US)
-    grown = dead.withColumn("mean", F.coalesce(F.sum("rows").over(day), F.lit(0)) / 24).where(
-        (F.col("rows") >= limits.dead_rows) & (F.col("rows") > limits.dead_times * F.col("mean"))
+    grown = dead.withColumn("mean", fn.coalesce(fn.sum("rows").over(day), fn.lit(0)) / 24).where(
+        (fn.col("rows") >= limits.dead_rows) & (fn.col("rows") > limits.dead_times * fn.col("mean"))
     )
     return findings(
         grown,
         table="hour",
-        ref=F.concat_ws("/", F.coalesce("channel", F.lit("-")), "hour"),
-        at=F.col("hour"),
-        detail={"rows": F.col("rows"), "mean": F.round("mean", 2)},
+        ref=fn.concat_ws("/", fn.coalesce("channel", fn.lit("-")), "hour"),
+        at=fn.col("hour"),
+        detail={"rows": fn.col("rows"), "mean": fn.round("mean", 2)},
     )
 
 

@@ -6,7 +6,7 @@ from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
+from pyspark.sql import functions as fn
 
 _INTS_BEFORE: Final = ("shard", "hseq")
 _ARRAY_OF_ELEVEN: Final = "9B"
@@ -16,22 +16,22 @@ _NIL: Final = "C0"
 def packed_history() -> Column:
     """The bytes of `[shard, hseq, kind, identity, from, to, event, claim, at, code, instance]`."""
     parts = [
-        F.lit(_ARRAY_OF_ELEVEN),
-        *(packed_int(F.col(name)) for name in _INTS_BEFORE),
-        packed_text(F.col("kind")),
-        packed_int(F.col("identity")),
-        *(packed_text(F.col(name)) for name in ("from", "to", "event")),
-        packed_int(F.col("claim")),
-        packed_int(F.col("at")),
-        F.coalesce(packed_text(F.col("code")), F.lit(_NIL)),
-        packed_int(F.col("instance")),
+        fn.lit(_ARRAY_OF_ELEVEN),
+        *(packed_int(fn.col(name)) for name in _INTS_BEFORE),
+        packed_text(fn.col("kind")),
+        packed_int(fn.col("identity")),
+        *(packed_text(fn.col(name)) for name in ("from", "to", "event")),
+        packed_int(fn.col("claim")),
+        packed_int(fn.col("at")),
+        fn.coalesce(packed_text(fn.col("code")), fn.lit(_NIL)),
+        packed_int(fn.col("instance")),
     ]
-    return F.unhex(F.concat(*parts))
+    return fn.unhex(fn.concat(*parts))
 
 
 def packed_int(value: Column) -> Column:
     """A 64-bit integer in its shortest form, in hex."""
-    digits = F.lpad(F.hex(value), 16, "0")
+    digits = fn.lpad(fn.hex(value), 16, "0")
     forms: tuple[tuple[int, int, str, int], ...] = (
         (0, 0x7F, "", 2),
         (0, 0xFF, "CC", 2),
@@ -46,7 +46,10 @@ def packed_int(value: Column) -> Column:
     )
     return _first(
         [
-            (value.between(F.lit(least), F.lit(most)), F.concat(F.lit(head), F.right(digits, F.lit(length))))
+            (
+                value.between(fn.lit(least), fn.lit(most)),
+                fn.concat(fn.lit(head), fn.right(digits, fn.lit(length))),
+            )
             for least, most, head, length in forms
         ]
     )
@@ -54,19 +57,19 @@ def packed_int(value: Column) -> Column:
 
 def packed_text(value: Column) -> Column:
     """A text in its shortest form, in hex; null stays null."""
-    body = F.hex(F.encode(value, "UTF-8"))
-    length = F.octet_length(value).cast("bigint")
-    digits = F.lpad(F.hex(length), 16, "0")
+    body = fn.hex(fn.encode(value, "UTF-8"))
+    length = fn.octet_length(value).cast("bigint")
+    digits = fn.lpad(fn.hex(length), 16, "0")
     return _first(
         [
-            (length < 32, F.concat(F.right(F.hex(length + 0xA0), F.lit(2)), body)),
-            (length < 0x100, F.concat(F.lit("D9"), F.right(digits, F.lit(2)), body)),
-            (length < 0x10000, F.concat(F.lit("DA"), F.right(digits, F.lit(4)), body)),
-            (length >= 0x10000, F.concat(F.lit("DB"), F.right(digits, F.lit(8)), body)),
+            (length < 32, fn.concat(fn.right(fn.hex(length + 0xA0), fn.lit(2)), body)),
+            (length < 0x100, fn.concat(fn.lit("D9"), fn.right(digits, fn.lit(2)), body)),
+            (length < 0x10000, fn.concat(fn.lit("DA"), fn.right(digits, fn.lit(4)), body)),
+            (length >= 0x10000, fn.concat(fn.lit("DB"), fn.right(digits, fn.lit(8)), body)),
         ]
     )
 
 
 def _first(cases: list[tuple[Column, Column]]) -> Column:
     condition, value = cases[0]
-    return reduce(lambda column, case: column.when(*case), cases[1:], F.when(condition, value))
+    return reduce(lambda column, case: column.when(*case), cases[1:], fn.when(condition, value))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
+from pyspark.sql import functions as fn
 
 from .base import Check, Limits, Severity, Tables, age_s, findings
 
@@ -22,30 +22,30 @@ def find_duplicate_sends(tables: Tables, limits: Limits) -> DataFrame:
     )
     same = Window.partitionBy(*_IDENTITY).orderBy("sent_at", "store", "id")
     again = (
-        sent.withColumn("first_store", F.first("store").over(same))
-        .withColumn("first_id", F.first("id").over(same))
-        .withColumn("n", F.row_number().over(same))
+        sent.withColumn("first_store", fn.first("store").over(same))
+        .withColumn("first_id", fn.first("id").over(same))
+        .withColumn("n", fn.row_number().over(same))
         .where("n > 1")
     )
     return findings(
         again,
         table="outbox",
-        ref=F.col("id"),
-        at=F.col("sent_at"),
-        detail={name: F.col(name) for name in ("idempotency_key", "part", "first_store", "first_id")},
+        ref=fn.col("id"),
+        at=fn.col("sent_at"),
+        detail={name: fn.col(name) for name in ("idempotency_key", "part", "first_store", "first_id")},
     )
 
 
 def find_repeated_sends(tables: Tables, limits: Limits) -> DataFrame:
     """Sends whose history says more than once that the channel has them."""
-    arrivals = tables["history"].where((F.col("kind") == "out") & F.col("event").isin(*_ARRIVALS))
+    arrivals = tables["history"].where((fn.col("kind") == "out") & fn.col("event").isin(*_ARRIVALS))
     again = (
         arrivals.groupBy("store", "identity")
-        .agg(F.count("*").alias("times"), F.max("at").alias("at"))
+        .agg(fn.count("*").alias("times"), fn.max("at").alias("at"))
         .where("times > 1")
     )
     return findings(
-        again, table="outbox", ref=F.col("identity"), at=F.col("at"), detail={"times": F.col("times")}
+        again, table="outbox", ref=fn.col("identity"), at=fn.col("at"), detail={"times": fn.col("times")}
     )
 
 
@@ -58,41 +58,41 @@ def find_duplicate_content(tables: Tables, limits: Limits) -> DataFrame:
     )
     same = Window.partitionBy("channel", "conversation_key", "content_hash").orderBy("sent_at", "store", "id")
     again = (
-        sent.withColumn("before_at", F.lag("sent_at").over(same))
-        .withColumn("before_id", F.lag("id").over(same))
-        .withColumn("before_key", F.lag("idempotency_key").over(same))
-        .where(F.col("sent_at") - F.col("before_at") <= limits.repeat_s * 1_000_000)
+        sent.withColumn("before_at", fn.lag("sent_at").over(same))
+        .withColumn("before_id", fn.lag("id").over(same))
+        .withColumn("before_key", fn.lag("idempotency_key").over(same))
+        .where(fn.col("sent_at") - fn.col("before_at") <= limits.repeat_s * 1_000_000)
         .where("before_key <> idempotency_key")
     )
     return findings(
         again,
         table="outbox",
-        ref=F.col("id"),
-        at=F.col("sent_at"),
-        detail={"before_id": F.col("before_id"), "apart_us": F.col("sent_at") - F.col("before_at")},
+        ref=fn.col("id"),
+        at=fn.col("sent_at"),
+        detail={"before_id": fn.col("before_id"), "apart_us": fn.col("sent_at") - fn.col("before_at")},
     )
 
 
 def find_stuck_sends(tables: Tables, limits: Limits) -> DataFrame:
     """Sends that wait, or fly, and have not moved although they were due."""
     waiting = tables["outbox"].where("status <> 'sent' AND dead_at IS NULL AND uncertain_since IS NULL")
-    moved = F.greatest("updated_at", "next_attempt_at")
+    moved = fn.greatest("updated_at", "next_attempt_at")
     stuck = (
-        waiting.join(F.broadcast(tables["stores"]), "store")
+        waiting.join(fn.broadcast(tables["stores"]), "store")
         .withColumn("moved_at", moved)
         .withColumn("age_s", age_s("moved_at"))
-        .where(F.col("age_s") > limits.stuck_s)
+        .where(fn.col("age_s") > limits.stuck_s)
     )
     return findings(
         stuck,
         table="outbox",
-        ref=F.col("id"),
-        at=F.col("updated_at"),
+        ref=fn.col("id"),
+        at=fn.col("updated_at"),
         detail={
-            "status": F.col("status"),
-            "in_flight": F.col("in_flight"),
-            "attempts": F.col("attempts"),
-            "age_s": F.col("age_s").cast("long"),
+            "status": fn.col("status"),
+            "in_flight": fn.col("in_flight"),
+            "attempts": fn.col("attempts"),
+            "age_s": fn.col("age_s").cast("long"),
         },
     )
 
@@ -102,16 +102,16 @@ def find_open_uncertain(tables: Tables, limits: Limits) -> DataFrame:
     left = (
         tables["outbox"]
         .where("uncertain_since IS NOT NULL AND status = 'pending'")
-        .join(F.broadcast(tables["stores"]), "store")
+        .join(fn.broadcast(tables["stores"]), "store")
         .withColumn("age_s", age_s("uncertain_since"))
-        .where(F.col("age_s") > limits.uncertain_s)
+        .where(fn.col("age_s") > limits.uncertain_s)
     )
     return findings(
         left,
         table="outbox",
-        ref=F.col("id"),
-        at=F.col("uncertain_since"),
-        detail={"attempts": F.col("attempts"), "age_s": F.col("age_s").cast("long")},
+        ref=fn.col("id"),
+        at=fn.col("uncertain_since"),
+        detail={"attempts": fn.col("attempts"), "age_s": fn.col("age_s").cast("long")},
     )
 
 
