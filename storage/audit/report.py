@@ -113,7 +113,7 @@ def plot(lines: Mapping[str, Iterable[tuple[int, float]]]) -> str:
     if not points:
         return "<p class=dim>Nothing to show.</p>"
     first, last = min(x for x, _ in points), max(x for x, _ in points)
-    top = max(max(y for _, y in points), 1e-9)
+    top = max(1e-9, *(y for _, y in points))
     span = max(last - first, 1)
     drawn = [
         f"<line x1={_LEFT} y1={_BASE} x2={_WIDTH} y2={_BASE} stroke='var(--line)'/>",

@@ -22,6 +22,7 @@ pytest.importorskip("pyspark", reason="the extra `audit` is not installed")
 from shardline.storage.audit.checks.registry import ALL_CHECKS, pick_checks
 from shardline.storage.audit.export import export_store
 from shardline.storage.audit.exported import Exported
+from shardline.storage.audit.report import write_report
 from shardline.storage.audit.run import read_summary, run_audit
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ def test_each_check_finds_its_faults_and_no_others(spark: SparkSession, tmp_path
 
     summary = run_audit(Exported(spark, exports), tmp_path / "out", checks)
 
+    page = tmp_path / "out/report.html"
+    write_report(tmp_path / "out", page, now_us=0)
     found = spark.read.parquet(str(tmp_path / "out/finding")).select("store", "check", "ref_id").collect()
     assert {name: {(row[1], row[2]) for row in found if names[row[0]] == name} for name in wanted} == wanted
     assert len(found) == sum(map(len, wanted.values()))
@@ -55,3 +58,7 @@ def test_each_check_finds_its_faults_and_no_others(spark: SparkSession, tmp_path
     assert {one.check for one in summary.checks if one.status == "not_run"} == ALL_CHECKS.keys() - {
         check.name for check in checks
     }
+    html = page.read_text()
+    assert "text 1" not in html
+    assert html.count("<svg") == 3
+    assert all(f"<h2>{check.name}: " in html for check in checks)

@@ -5,14 +5,14 @@ from itertools import product
 import attrs
 import pytest
 
-from shardline.actors.errors import BusError, Code
+from shardline.actors.errors import BusError
 from shardline.runtime import inbox_rules, outbox_rules
 from shardline.storage.audit.transitions import TRANSITIONS, Transition
 from shardline.storage.records import InboxRecord, InboxStatus, OutboxRecord, OutboxState, OutboxStatus
 
 INBOX = InboxRecord(
-    id=1, shard=0, seq=1, topic="t", partition=0, offset=0, channel=None, conversation_key="k", status=InboxStatus.QUEUED,
-    claim=1,
+    id=1, shard=0, seq=1, topic="t", partition=0, offset=0, channel=None, conversation_key="k",
+    status=InboxStatus.QUEUED, claim=1,
 )  # fmt: skip
 OUTBOX = OutboxRecord(
     id=1, shard=0, seq=1, channel="c", idempotency_key="k", part=0, conversation_key="k", claim=1, attempts=1
@@ -41,22 +41,29 @@ SENDS = [
 ]
 
 
+def after_inbox(row: InboxRecord, event: inbox_rules.InboxEvent) -> InboxRecord | None:
+    try:
+        return inbox_rules.next_inbox_record(row, event, now_us=2, claim=1)
+    except BusError:
+        return None
+
+
+def after_outbox(row: OutboxRecord, event: outbox_rules.OutboxEvent) -> OutboxRecord | None:
+    try:
+        return outbox_rules.next_outbox_record(row, event, now_us=2, claim=1)
+    except BusError:
+        return None
+
+
 def test_the_table_is_what_the_rules_allow() -> None:
     found: set[Transition] = set()
     for status, blames, received in product(InboxStatus, (0, 4), IN_EVENTS):
-        row = attrs.evolve(INBOX, status=status, blames=blames)
-        try:
-            after = inbox_rules.next_inbox_record(row, received, now_us=2, claim=1)
-        except BusError as error:
-            assert error.code is Code.INVALID_TRANSITION
-        else:
+        after = after_inbox(attrs.evolve(INBOX, status=status, blames=blames), received)
+        if after is not None:
             found.add(("in", str(status), inbox_rules.event_word(received), str(after.status)))
     for send, happened in product(SENDS, OUT_EVENTS):
-        try:
-            sent = outbox_rules.next_outbox_record(send, happened, now_us=2, claim=1)
-        except BusError as error:
-            assert error.code is Code.INVALID_TRANSITION
-        else:
+        sent = after_outbox(send, happened)
+        if sent is not None:
             found.add(("out", str(send.state), outbox_rules.event_word(happened), str(sent.state)))
 
     assert {send.state for send in SENDS} == set(OutboxState)
