@@ -18,6 +18,7 @@ def test_all_in_one_finds_and_tells(tmp_path: Path) -> None:
     store, out = tmp_path / "a.db", tmp_path / "out"
     make_chats(store, chats=12)
     ends: list[int] = []
+    said: list[str] = []
     for spoil in (False, True):
         if spoil:
             spoil_chains(store)
@@ -36,8 +37,9 @@ def test_all_in_one_finds_and_tells(tmp_path: Path) -> None:
             [*command, "--checks", "hash_chain"], capture_output=True, text=True, check=False, timeout=140
         )
         ends.append(ended.returncode)
+        said.append(ended.stderr)
 
-    assert ends == [0, 1], ended.stderr
+    assert ends == [0, 1], said
     page = (out / "report.html").read_text()
     assert "hash_chain: 2" in page
     assert "<script" not in page

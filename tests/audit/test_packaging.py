@@ -12,13 +12,14 @@ print(*sorted({"pyspark", "pyarrow", "pandas", "numpy", "py4j"} & sys.modules.ke
 
 
 def test_neither_core_nor_command_loads_spark_or_arrow() -> None:
-    modules = (
+    modules = [
         "shardline",
         "shardline.testing",
         "shardline.runtime.command.app",
         "shardline.runtime.command.audit",
-    )
-    modules += ("shardline.storage.audit", "shardline.storage.audit.checks")
+        "shardline.storage.audit",
+        "shardline.storage.audit.checks",
+    ]
     loaded = subprocess.run(
         [sys.executable, "-c", CODE, *modules], capture_output=True, text=True, check=True, timeout=50
     )

@@ -186,7 +186,7 @@ def spoil_rows(path: Path) -> set[Fault]:
             "UPDATE history SET instance = 2 WHERE id = (SELECT id FROM history WHERE shard = 0 AND hseq ="
             " (SELECT max(hseq) - 1 FROM history WHERE shard = 0))"
         )
-        late = f"0/{store.value('SELECT max(hseq) FROM history WHERE shard = 0')}"
+        late = str(store.value("SELECT '0/' || max(hseq) FROM history WHERE shard = 0"))
         dead_at = old - old % HOUR_US + 1
         store.run("UPDATE inbox SET dead_at = ? WHERE status = 'dead'", dead_at)
         # The history of one send ends twice.
