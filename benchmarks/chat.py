@@ -4,7 +4,7 @@ import sys
 from functools import partial
 
 from benchmarks.comparison import Goal, run_goals
-from benchmarks.product import product_chat
+from benchmarks.product import product_chat, product_chat_beside_slow
 from benchmarks.raw import raw_chat
 from benchmarks.raw_store import Sync
 
@@ -22,6 +22,8 @@ BARS: dict[tuple[Sync, int, int], float] = {
 }
 """By sync, messages in flight and conversations: 0.7 of what was set after the prototype
 (docs/explanation/performance.md)."""
+BESIDE_SLOW = 0.9
+"""Of the others' rate while in every shard one handler does not end, to their rate without these."""
 MOST_COMMITS: dict[int, float] = {1: 3.05, 64: 0.13, 256: 0.04}
 """A message, with 2,000 conversations under FULL, by messages in flight."""
 
@@ -33,20 +35,32 @@ def chat_goals() -> list[Goal]:
     nor that of sends is a limit: both take as many at once as can be in flight.
     """
     syncs: tuple[Sync, ...] = ("FULL", "NORMAL")
+    beside_slow = Goal(
+        name="chat, a slow handler a shard, to without",
+        sync="NORMAL",
+        bar=BESIDE_SLOW,
+        product=partial(product_chat_beside_slow, sync="NORMAL", in_flight=256, conversations=2_000),
+        raw=partial(product_chat, sync="NORMAL", in_flight=256, conversations=2_000),
+    )
     return [
-        Goal(
-            name=f"chat, {in_flight} in flight, {conversations} conversations",
-            sync=sync,
-            bar=BARS.get((sync, in_flight, conversations)),
-            most_commits=MOST_COMMITS.get(in_flight) if (sync, conversations) == ("FULL", 2_000) else None,
-            product=partial(product_chat, sync=sync, in_flight=in_flight, conversations=conversations),
-            raw=partial(raw_chat, sync=sync),
-        )
-        for sync in syncs
-        for conversations in CONVERSATIONS
-        for in_flight in IN_FLIGHT
-        # One message at a time is one conversation at a time, however many there are.
-        if not (in_flight == 1 and conversations == 24)
+        beside_slow,
+        *(
+            Goal(
+                name=f"chat, {in_flight} in flight, {conversations} conversations",
+                sync=sync,
+                bar=BARS.get((sync, in_flight, conversations)),
+                most_commits=MOST_COMMITS.get(in_flight)
+                if (sync, conversations) == ("FULL", 2_000)
+                else None,
+                product=partial(product_chat, sync=sync, in_flight=in_flight, conversations=conversations),
+                raw=partial(raw_chat, sync=sync),
+            )
+            for sync in syncs
+            for conversations in CONVERSATIONS
+            for in_flight in IN_FLIGHT
+            # One message at a time is one conversation at a time, however many there are.
+            if not (in_flight == 1 and conversations == 24)
+        ),
     ]
 
 

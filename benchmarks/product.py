@@ -14,6 +14,7 @@ from benchmarks.raw import Rate
 from benchmarks.raw_store import Sync
 from shardline import BusMessage, Context, Direction, MessageEnvelope, Runtime, Status, Topology
 from shardline.actors.identifiers import new_uuid7
+from shardline.actors.keys import shard_of
 from shardline.adapters.base import ChannelCaps, Edge, Inbound, Outbound, SendOutcome, Sent
 from shardline.storage.records import InboxStatus, OutboxState
 
@@ -45,11 +46,14 @@ class Memory:
         return Sent(None)
 
     async def say(self, number: int, conversations: int) -> None:
+        await self.say_to(str(number % conversations), str(number))
+
+    async def say_to(self, address: str, platform_message_id: str) -> None:
         assert self.edge is not None
         await self.edge.accept(
             Inbound(
-                platform_message_id=str(number),
-                address=str(number % conversations),
+                platform_message_id=platform_message_id,
+                address=address,
                 text=TEXT,
                 sender="user1",
                 sent_at=SENT_AT,
@@ -108,6 +112,37 @@ def product_chat(path: Path, sync: Sync, in_flight: int, conversations: int, sec
     return _run(path, sync, counting_bot(replies=True), in_flight, conversations, seconds)
 
 
+def product_chat_beside_slow(
+    path: Path, sync: Sync, in_flight: int, conversations: int, seconds: float
+) -> Rate:
+    """As `product_chat`, while in every shard a conversation of its own has a handler that does not end."""
+    topology = Topology()
+
+    @topology.on("chat.message", concurrency=MOST_IN_FLIGHT, timeout_s=3_600)
+    async def answer(ctx: Context, message: BusMessage) -> None:
+        if message.conversation_key.startswith("memory:slow"):
+            await trio.sleep_forever()
+        turns = ctx.state.get("turns", 0)
+        assert isinstance(turns, int)
+        ctx.state["turns"] = turns + 1
+        ctx.reply(f"{turns + 1}: {message.payload.text}")
+
+    async def block(channel: Memory, runtime: Runtime) -> None:
+        shards = runtime.info.shard_count
+        wanted = set(range(shards))
+        number = 0
+        while wanted:
+            address = f"slow{number}"
+            number += 1
+            home = shard_of(f"memory:{address}", shards)
+            if home in wanted:
+                wanted.remove(home)
+                await channel.say_to(address, f"slow-{home}")
+        await runtime.wait_until(lambda: runtime.status().running_turns == shards)
+
+    return _run(path, sync, topology, in_flight, conversations, seconds, first=block)
+
+
 def product_handle(path: Path, sync: Sync, conversations: int, seconds: float) -> Rate:
     """Accept, handle, done, nothing said; one publisher, who waits for each accept and for no end."""
 
@@ -148,8 +183,13 @@ def _run(
     in_flight: int,
     conversations: int,
     seconds: float,
+    first: Drive | None = None,
 ) -> Rate:
+    """`first` is done before the clock starts; what it leaves running is not waited for and not counted."""
+    said = 0
+
     async def drive(channel: Memory, runtime: Runtime) -> None:
+        nonlocal said
         slots = Slots(in_flight)
         until_s = time.perf_counter() + seconds
         freed = 0
@@ -164,32 +204,46 @@ def _run(
                 slots.give(runtime.counters["sent"] - freed)
                 freed = runtime.counters["sent"]
 
-        async def say(first: int) -> None:
-            number = first
+        async def say(begin: int) -> None:
+            nonlocal said
+            number = begin
             while time.perf_counter() < until_s:
                 await slots.take()
                 await channel.say(number, conversations)
                 number += in_flight
+                said += 1
 
         async with trio.open_nursery() as background:
             background.start_soon(free_slots)
             async with trio.open_nursery() as speakers:
-                for first in range(in_flight):
-                    speakers.start_soon(say, first)
-            await runtime.wait_until(lambda: runtime.is_quiet)
+                for begin in range(in_flight):
+                    speakers.start_soon(say, begin)
+            await runtime.wait_until(lambda: runtime.counters.get("sent", 0) == said)
+            if first is None:
+                await runtime.wait_until(lambda: runtime.is_quiet)
             background.cancel_scope.cancel()
 
-    return _measure(path, sync, topology, drive, _sent)
+    def count(status: Status) -> int:
+        if first is None:
+            return _sent(status)
+        assert status.outbox[OutboxState.SENT] == said
+        return said
+
+    return _measure(path, sync, topology, drive, count, first=first)
 
 
-def _measure(path: Path, sync: Sync, topology: Topology, drive: Drive, count: Count) -> Rate:
+def _measure(
+    path: Path, sync: Sync, topology: Topology, drive: Drive, count: Count, *, first: Drive | None = None
+) -> Rate:
 
     async def main() -> Rate:
         channel = Memory()
         durability: Literal["full", "normal"] = "full" if sync == "FULL" else "normal"
         async with Runtime.open(
-            topology, store=path, adapters=[channel], unhandled="park", durability=durability
+            topology, store=path, adapters=[channel], unhandled="park", durability=durability, grace_s=0
         ) as runtime:
+            if first is not None:
+                await first(channel, runtime)
             commits = _commits(path)
             begin_s = time.perf_counter()
             await drive(channel, runtime)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import attrs
-
 from ..actors.envelope import MessageEnvelope
 from ..actors.errors import BusError, Code
 from ..actors.extensions import EMPTY, Extensions
@@ -11,6 +9,7 @@ from ..actors.identifiers import new_uuid7, session_id_for
 from ..actors.instants import rfc3339_from_us, us_from_rfc3339
 from ..actors.keys import check_conversation_key
 from ..actors.message import BusMessage, Direction, clean_text
+from ..actors.value import changed_frozen
 from .channel import Inbound
 
 CONTENT_CODES = frozenset(
@@ -52,13 +51,14 @@ def message_of(
         # Before anything is derived from it: what cannot be encoded has neither session nor home.
         check_conversation_key(key)
     if extensions is EMPTY:
-        extensions = Extensions(
+        extensions = changed_frozen(
+            EMPTY,
             platform_message_id=inbound.platform_message_id,
             reply_to=inbound.reply_to,
             from_user_id=inbound.sender,
         )
     elif extensions.platform_message_id is None:
-        extensions = attrs.evolve(extensions, platform_message_id=inbound.platform_message_id)
+        extensions = changed_frozen(extensions, platform_message_id=inbound.platform_message_id)
     message_id = new_uuid7()
     return BusMessage(
         id=message_id,

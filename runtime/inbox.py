@@ -9,6 +9,7 @@ import trio
 from ..actors.errors import BusError, Code
 from ..actors.keys import shard_of
 from ..actors.message import BusMessage
+from ..actors.value import changed
 from ..storage.commands import Claim, Duplicate, Fact, NewInbox, Publish, Refused, Stored
 from ..storage.records import InboxRecord, InboxStatus
 from .channel import UNKNOWN_TOPIC
@@ -19,6 +20,19 @@ from .turn import QueuedRow
 
 if TYPE_CHECKING:
     from .services import Services
+
+
+_ROW = InboxRecord(
+    id=0,
+    shard=0,
+    seq=0,
+    topic="",
+    partition=0,
+    offset=0,
+    channel=None,
+    conversation_key="",
+    status=InboxStatus.QUEUED,
+)
 
 
 class Inbox:
@@ -82,13 +96,12 @@ class Inbox:
                     services.tokens.give_back()
                     raise intake.lane_is_full(key)
         at_us = services.clock.wall_us()
-        record = InboxRecord(
+        record = changed(
+            _ROW,
             id=store.next_inbox_id(),
             shard=home,
-            seq=0,
             topic=message.topic,
             partition=home,
-            offset=0,
             channel=message.channel,
             conversation_key=message.conversation_key,
             status=status,

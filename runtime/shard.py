@@ -10,7 +10,18 @@ import trio
 
 from ..actors.actor import Actor
 from ..actors.errors import BusError, Code
-from ..storage.commands import Commit, Committed, ControlPart, InboxMove, OutboxMove, Outcome, Refused, Stored
+from ..actors.value import changed
+from ..storage.commands import (
+    NOTHING,
+    Commit,
+    Committed,
+    ControlPart,
+    InboxMove,
+    OutboxMove,
+    Outcome,
+    Refused,
+    Stored,
+)
 from .defaults import WARM_S
 from .emits import tell_arrival
 from .inbox_rules import Release as ReleaseTurn
@@ -152,8 +163,14 @@ class ShardActor(Actor[ShardMessage]):
     ) -> None:
         """`submit` a Commit of transitions alone, and of the control record that asked for them."""
         at_us = self._services.clock.wall_us()
-        commit = Commit(
-            shard=self.number, epoch=self.epoch, at_us=at_us, inbox=inbox, outbox=outbox, control=control
+        commit = changed(
+            NOTHING,
+            shard=self.number,
+            epoch=self.epoch,
+            at_us=at_us,
+            inbox=inbox,
+            outbox=outbox,
+            control=control,
         )
         self.submit(commit, then, refused)
 

@@ -6,7 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..actors.errors import BusError
-from ..storage.commands import Commit, Committed, InboxMove, StateWrite, Stored
+from ..actors.value import changed
+from ..storage.commands import NOTHING, Committed, InboxMove, StateWrite, Stored
 from ..storage.records import InboxRecord, InboxStatus
 from .admission import refusal_of
 from .backlog import InboxBacklog
@@ -222,7 +223,8 @@ class ShardInbox:
                 event = Claim(self._services.store.info.instance, waited=True)
                 claim = inbox_move(following.record, event, now_us=now_us, claim=None)
                 shard.hold(turn.topic.pool)
-        commit = Commit(
+        commit = changed(
+            NOTHING,
             shard=shard.number,
             epoch=shard.epoch,
             at_us=now_us,
@@ -313,8 +315,7 @@ class ShardInbox:
         handler = services.topology.handler_of(record.topic, record.channel)
         if handler is None or record.status is InboxStatus.FAILED:
             return None
-        breaker = services.topics[record.topic].breakers.get(handler.channel)
-        if breaker is not None and not breaker.is_closed:
+        if (breaker := services.topics[record.topic].breakers.get(handler.channel)) and not breaker.is_closed:
             return None
         return self.lanes.take(lane)
 
@@ -325,8 +326,7 @@ class ShardInbox:
             self.lanes.settle(lane)
             return
         row, record = lane.queue[0], lane.queue[0].record
-        handler = services.topology.handler_of(record.topic, record.channel)
-        if handler is None:
+        if (handler := services.topology.handler_of(record.topic, record.channel)) is None:
             self._park(lane)
             return
         rest = rest_us(record.next_at_us, record.wait_us, services.clock.wall_us())

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..storage.commands import Commit, Committed, Fact, NewOutbox, OutboxMove, Stored
+from ..actors.value import changed
+from ..storage.commands import NOTHING, Committed, Fact, NewOutbox, OutboxMove, Stored
 from ..storage.records import OutboxRecord, OutboxState, OutboxStatus
 from .backlog import OutboxBacklog
 from .effects import Effect
@@ -331,7 +332,9 @@ class ShardOutbox:
                 lane.busy = False
                 self.look(lane)
 
-        commit = Commit(shard=shard.number, epoch=shard.epoch, at_us=now_us, outbox=all_moves, facts=facts)
+        commit = changed(
+            NOTHING, shard=shard.number, epoch=shard.epoch, at_us=now_us, outbox=all_moves, facts=facts
+        )
         shard.submit(commit, then)
 
     def _ride(self, lane: OutboxLane, send: Send) -> PendingRow | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..actors.keys import shard_of
-from ..actors.value import value
+from ..actors.value import changed, value
 from ..storage.commands import DropTimer, Emit, EmitNumber, NewOutbox, NewTimer, TimerWrite
 from ..storage.records import OutboundContent, OutboxRecord
 from .effects import CancelEffect, Effect, EventEffect, MessageEffect, SendEffect, TimerEffect
@@ -77,12 +77,25 @@ def _timer_write(
     return DropTimer(effect.id, effect.shard)
 
 
+_ROW = OutboxRecord(
+    id=0,
+    shard=0,
+    seq=0,
+    channel="",
+    idempotency_key="",
+    part=0,
+    conversation_key="",
+    created_at_us=0,
+    updated_at_us=0,
+)
+
+
 def _new_send(effect: SendEffect, cause: QueuedRow, services: Services, now_us: int) -> PendingRow:
     key = effect.conversation_key
-    record = OutboxRecord(
+    record = changed(
+        _ROW,
         id=services.store.next_outbox_id(),
         shard=shard_of(key, services.store.info.shard_count),
-        seq=0,
         channel=effect.ref.channel,
         idempotency_key=effect.ref.idempotency_key,
         part=effect.ref.part,

@@ -1,9 +1,16 @@
-"""Kits hold assertions: pytest explains theirs as it does a test's."""
+"""Kits hold assertions: pytest explains theirs as it does a test's. Each test finds the logs as a library does."""
 
 from pathlib import Path
 
 import pytest
+import structlog
 
 pytest.register_assert_rewrite(
     *(f"tests.kits.{path.stem}" for path in Path(__file__).with_name("kits").glob("*.py"))
 )
+
+
+@pytest.fixture(autouse=True)
+def library_logs() -> None:
+    """Whatever an earlier test has set up for its own process is gone: every level, printed."""
+    structlog.reset_defaults()

@@ -69,6 +69,27 @@ def show_turns(live: Live) -> None:
     )
 
 
+def show_channels(live: Live) -> None:
+    """How the sending side of each channel stands, for people."""
+    channels = dict(_channels(live))
+    if not channels:
+        return
+    echo_lines(f"\nchannels{' (stale)' if live.is_stale else ''}")
+    show_table(
+        ("channel", "sends", "running#", "waiting#", "paused chats#"),
+        [
+            (
+                name,
+                _sends(said),
+                _count(said, "running"),
+                _count(said, "waiting"),
+                _count(said, "paused_chats"),
+            )
+            for name, said in channels.items()
+        ],
+    )
+
+
 def check_live(live: Live | None) -> Iterator[Finding]:
     """Whether a running owner takes messages in, and whether its handlers end; nothing where nobody runs."""
     if live is None or live.is_stale:
@@ -92,12 +113,31 @@ def check_live(live: Live | None) -> Iterator[Finding]:
         yield Finding("turns", Outcome.WARN, text, action)
     else:
         yield Finding("turns", Outcome.OK, f"{_count(said, 'running_turns')} run, none is overdue")
+    for name, channel in _channels(live):
+        if channel.get("is_stopped") is True:
+            text = f"{name} sends and reads nothing: {_text(channel, 'code')}"
+            yield Finding(
+                "channels", Outcome.FAIL, text, "Give it other credentials and start the bot again."
+            )
 
 
 def _turns(live: Live) -> Iterator[Mapping[str, Plain]]:
     turns = live.said.get("oldest_turns")
     if isinstance(turns, list | tuple):
         yield from (turn for turn in turns if isinstance(turn, Mapping))
+
+
+def _channels(live: Live) -> Iterator[tuple[str, Mapping[str, Plain]]]:
+    channels = live.said.get("channels")
+    if isinstance(channels, Mapping):
+        yield from ((name, said) for name, said in channels.items() if isinstance(said, Mapping))
+
+
+def _sends(said: Mapping[str, Plain]) -> str:
+    if said.get("is_stopped") is True:
+        return f"stopped: {_text(said, 'code')}"
+    paused = said.get("paused_s")
+    return f"paused, {_seconds(paused)}" if isinstance(paused, int | float) and paused > 0 else "open"
 
 
 def _text(turn: Mapping[str, Plain], name: str) -> str:
@@ -114,4 +154,12 @@ def _count(said: Mapping[str, Plain], name: str) -> str:
     return f"{count:,}" if isinstance(count, int) else "an unknown number of"
 
 
-__all__ = ["MAX_LIVE_BYTES", "STALE_AFTER_US", "Live", "check_live", "read_live", "show_turns"]
+__all__ = [
+    "MAX_LIVE_BYTES",
+    "STALE_AFTER_US",
+    "Live",
+    "check_live",
+    "read_live",
+    "show_channels",
+    "show_turns",
+]

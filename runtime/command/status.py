@@ -13,7 +13,7 @@ from ...actors.plain import Plain
 from ...storage.records import OutboxState
 from ...storage.sqlite.overview import DeadCount, Overview, Waiting, overview
 from .arguments import now_us
-from .live import Live, read_live, show_turns
+from .live import Live, read_live, show_channels, show_turns
 from .looking import looking
 from .options import json_option, store_option
 from .output import age, echo_lines, record_of, show_fields, show_json, show_table, when
@@ -128,10 +128,11 @@ def _until(at_us: int, now: int) -> str:
 def _show_live(live: Live) -> None:
     said_ago = "at an unknown time" if live.age_s is None else f"{live.age_s:.0f} s ago"
     echo_lines(f"\nthe owner says, {said_ago}{' (stale)' if live.is_stale else ''}")
-    apart = {"at_us", "oldest_turns"}
+    apart = {"at_us", "channels", "oldest_turns"}
     show_fields(
         [(f"  {name}", _short(name, value)) for name, value in live.said.items() if name not in apart]
     )
+    show_channels(live)
     show_turns(live)
 
 

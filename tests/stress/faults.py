@@ -121,7 +121,7 @@ def lose_slot(is_now: Once) -> None:
 
 def forget_state(is_now: Once) -> None:
     """A turn's change of the state is not stored."""
-    _skip(Context, "changed_state", is_now)
+    _skip(Context, "seal", is_now)
 
 
 def answer_early(is_now: Once) -> None:

@@ -149,7 +149,8 @@ async def test_the_same_again_adds_nothing(tmp_path: Path, sink: Sink, as_is: bo
 
     assert is_whole(edge, counts)
     assert again.tally == Tally(total=2000, known=again.tally.known, settled=2000)
-    assert again.tally.known > 2000 - WINDOW_LINES - FACT_EVERY_LINES
+    # The window bounds what is under way, not how far the slowest conversation is behind: most is known, not all.
+    assert again.tally.known > 2000 - 2 * (WINDOW_LINES + FACT_EVERY_LINES)
     assert edge.duplicates == 2000 - again.tally.known
 
 
