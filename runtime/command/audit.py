@@ -87,7 +87,7 @@ def run(folder: Path, out: Path, checks: str | None, since: str | None, fail_on:
 @click.option("--to", "page", type=_PATH, help="The page; else `report.html` in the folder.")
 def report(out: Path, page: Path | None) -> None:
     """Make one HTML page of what a run wrote. It needs no Java."""
-    _need("pyarrow")
+    _need("pyspark", "pyarrow")
     _report(out, page or out / "report.html")
 
 

@@ -106,13 +106,16 @@ def run_audit(
     Returns:
         What is in the summary file.
     Raises:
-        BadExport: the files do not hold what the manifests say.
+        BadExport: the files cannot be read, or do not hold what the manifests say.
         FileExistsError: `out` holds something else.
     """
     _make_room(out)
     asked = [one.tables for one in checks] + [one.tables for one in ALL_MEASURES.values()]
     needed = {name for names in asked for name in names}
-    rows = {name: exported.read_rows(name) for name in sorted(needed)}
+    try:
+        rows = {name: exported.read_rows(name) for name in sorted(needed)}
+    except _FAILURES as error:
+        raise BadExport(f"the files cannot be read: {_first_line(error)}") from error
     tables = {name: exported.table(name) for name in needed} | {"stores": exported.stores}
     run = _Run(exported, out, tables, rows, since_us, limits)
     steps = len(checks) + len(ALL_MEASURES)
