@@ -14,6 +14,7 @@ from .problem import Problem
 from .streams import set_up_streams
 
 _PLACES = {
+    "audit": "audit",
     "completion": "completion",
     "control": "control",
     "dlq": "dlq",

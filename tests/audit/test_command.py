@@ -1,0 +1,79 @@
+"""`shardline audit` in a process of its own."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.kits.audited import make_chats, spoil_chains
+from tests.kits.operated import operate
+
+
+@pytest.mark.long
+@pytest.mark.spark
+@pytest.mark.timeout(300)
+def test_all_in_one_finds_and_tells(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark", reason="the extra `audit` is not installed")
+    store, out = tmp_path / "a.db", tmp_path / "out"
+    make_chats(store, chats=12)
+    ends: list[int] = []
+    said: list[str] = []
+    for spoil in (False, True):
+        if spoil:
+            spoil_chains(store)
+        command = [
+            sys.executable,
+            "-m",
+            "shardline",
+            "audit",
+            str(store),
+            "--out",
+            str(out),
+            "--master",
+            "local[1]",
+        ]
+        ended = subprocess.run(
+            [*command, "--checks", "hash_chain"], capture_output=True, text=True, check=False, timeout=140
+        )
+        ends.append(ended.returncode)
+        said.append(ended.stderr)
+
+    assert ends == [0, 1], said
+    page = (out / "report.html").read_text()
+    assert "hash_chain: 2" in page
+    assert "<script" not in page
+    assert "http" not in page.lower().replace("http-equiv", "")
+
+
+def test_a_store_that_is_not_there_is_exit_2(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="the extra `audit` is not installed")
+    ended = operate("audit", "export", tmp_path / "none.db", "--to", tmp_path / "x")
+
+    assert ended.exit_code == 2
+    assert "does not exist" in ended.stderr
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_folder_without_exports_is_exit_2(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark", reason="the extra `audit` is not installed")
+    ended = operate("audit", "run", tmp_path, "--out", tmp_path / "out")
+
+    assert ended.exit_code == 2
+    assert "holds no export" in ended.stderr
+
+
+def test_an_unknown_check_is_exit_2(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark", reason="the extra `audit` is not installed")
+    ended = operate("audit", "run", tmp_path, "--out", tmp_path / "out", "--checks", "none")
+
+    assert ended.exit_code == 2
+    assert "there is no check 'none'" in ended.stderr
+
+
+def test_an_unfinished_run_has_no_report(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="the extra `audit` is not installed")
+    ended = operate("audit", "report", tmp_path)
+
+    assert ended.exit_code == 2
+    assert "holds no finished run" in ended.stderr

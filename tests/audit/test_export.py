@@ -1,0 +1,143 @@
+"""What an export holds: exact values, a second one that only adds, and one consistent moment."""
+
+from __future__ import annotations
+
+import threading
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol, cast
+
+import apsw
+import pytest
+
+from shardline.actors.errors import BusError, Code
+from tests.kits.audited import make_chats
+
+pytest.importorskip("pyarrow", reason="the extra `audit` is not installed")
+
+from shardline.storage.audit.export import export_store
+from shardline.storage.audit.manifest import BadExport, Manifest, read_manifests
+from shardline.storage.audit.snapshot import open_snapshot
+from shardline.storage.audit.tables import TABLES
+
+BIG = 2**62 + 1
+
+
+class Frame(Protocol):
+    def to_pylist(self) -> list[dict[str, object]]: ...
+
+
+def rows_of(folder: Path, manifest: Manifest, table: str) -> list[dict[str, object]]:
+    parquet = import_module("pyarrow.parquet")
+    files = [
+        cast("Frame", parquet.ParquetFile(folder / name).read()) for name in manifest.tables[table].files
+    ]
+    return [row for file in files for row in file.to_pylist()]
+
+
+def test_every_value_arrives_as_it_is(tmp_path: Path) -> None:
+    store = tmp_path / "a.db"
+    make_chats(store, chats=2)
+    database = apsw.Connection(str(store))
+    database.execute("UPDATE inbox SET done_at = ? WHERE id = 2", (BIG,))
+    manifest = export_store(store, tmp_path / "x")
+
+    for name in TABLES:
+        columns = [column.name for column in TABLES[name].columns if column.name != "content_hash"]
+        quoted = ", ".join(f'"{column}"' for column in columns)
+        want = database.execute(f"SELECT {quoted} FROM {name}").fetchall()
+        got = [tuple(row[column] for column in columns) for row in rows_of(tmp_path / "x", manifest, name)]
+        assert sorted(got, key=repr) == sorted(want, key=repr)
+        assert manifest.tables[name].rows == len(want)
+    assert BIG in {row["done_at"] for row in rows_of(tmp_path / "x", manifest, "inbox")}
+    assert read_manifests(tmp_path / "x") == [manifest]
+    assert not list((tmp_path / "x").glob(".snapshot-*"))
+    database.close()
+
+
+def test_no_text_of_a_message_is_exported(tmp_path: Path) -> None:
+    store = tmp_path / "a.db"
+    make_chats(store, chats=2)
+    manifest = export_store(store, tmp_path / "x")
+
+    for name in TABLES:
+        assert "text 1" not in repr(rows_of(tmp_path / "x", manifest, name))
+
+
+def test_a_second_export_adds_what_has_changed(tmp_path: Path) -> None:
+    store = tmp_path / "a.db"
+    make_chats(store, chats=2)
+    first = export_store(store, tmp_path / "x")
+    same = export_store(store, tmp_path / "x")
+    database = apsw.Connection(str(store))
+    database.execute("UPDATE store_commit SET change_seq = change_seq + 1, commit_seq = commit_seq + 1")
+    database.execute("UPDATE outbox SET change_seq = (SELECT change_seq FROM store_commit) WHERE id = 3")
+    database.close()
+    third = export_store(store, tmp_path / "x")
+
+    assert first.tables["history"].rows > 0
+    assert {same.tables[name].rows for name in ("inbox", "outbox", "history", "event")} == {0}
+    assert [row["id"] for row in rows_of(tmp_path / "x", third, "outbox")] == [3]
+    assert [one.number for one in read_manifests(tmp_path / "x")] == [1, 2, 3]
+
+
+def test_an_older_store_is_refused(tmp_path: Path) -> None:
+    store = tmp_path / "a.db"
+    make_chats(store, chats=1)
+    export_store(store, tmp_path / "x")
+    database = apsw.Connection(str(store))
+    database.execute("UPDATE store_commit SET commit_seq = commit_seq - 1")
+    database.close()
+
+    with pytest.raises(BusError) as refused:
+        export_store(store, tmp_path / "x")
+    assert refused.value.code is Code.STORE_MISMATCH
+
+
+def test_a_missing_manifest_is_told(tmp_path: Path) -> None:
+    store = tmp_path / "a.db"
+    make_chats(store, chats=1)
+    for _ in range(2):
+        export_store(store, tmp_path / "x")
+    next((tmp_path / "x/manifest").glob("*-000001.json")).unlink()
+
+    with pytest.raises(BadExport, match="export 1"):
+        read_manifests(tmp_path / "x")
+
+
+def test_a_copy_is_of_one_moment_while_somebody_writes(tmp_path: Path) -> None:
+    """The writer moves two counters together; no copy may see one without the other."""
+    store = tmp_path / "a.db"
+    make_chats(store, chats=1)
+    stop, moved = threading.Event(), threading.Event()
+
+    def write() -> None:
+        database = apsw.Connection(str(store))
+        database.set_busy_timeout(5000)
+        while not stop.is_set():
+            database.execute("BEGIN IMMEDIATE")
+            database.execute("UPDATE store_commit SET commit_seq = commit_seq + 1")
+            database.execute("UPDATE shard SET seq = (SELECT commit_seq FROM store_commit)")
+            database.execute("COMMIT")
+            moved.set()
+        database.close()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        assert moved.wait(20)
+        seen: list[int] = []
+        for _ in range(20):
+            with open_snapshot(store, tmp_path) as snapshot:
+                [(commit_seq, least, most)] = cast(
+                    "list[tuple[int, int, int]]",
+                    snapshot.database.execute(
+                        "SELECT commit_seq, min(seq), max(seq) FROM store_commit, shard"
+                    ).fetchall(),
+                )
+            assert least == most == commit_seq
+            seen.append(commit_seq)
+    finally:
+        stop.set()
+        writer.join()
+    assert len(set(seen)) > 1
