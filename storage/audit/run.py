@@ -125,9 +125,9 @@ def run_audit(
         progress(number + 1, steps)
     failed: dict[str, str] = {}
     for number, measure in enumerate(ALL_MEASURES.values()):
-        error = run.measure(measure)
-        if error is not None:
-            failed[measure.name] = error
+        why = run.measure(measure)
+        if why is not None:
+            failed[measure.name] = why
         progress(len(checks) + number + 1, steps)
     summary = Summary(
         run_id=run.id,

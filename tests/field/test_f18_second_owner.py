@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import cast
 
 import apsw
 
@@ -50,7 +51,8 @@ def wait_up(bot: subprocess.Popen[str]) -> None:
 def openings(folder: Path) -> list[tuple[object, ...]]:
     database = apsw.Connection(str(folder / "bot.db"), flags=apsw.SQLITE_OPEN_READONLY)
     try:
-        return database.execute("SELECT id, clean FROM instance ORDER BY id").fetchall()
+        found = database.execute("SELECT id, clean FROM instance ORDER BY id").fetchall()
+        return cast("list[tuple[object, ...]]", found)
     finally:
         database.close()
 

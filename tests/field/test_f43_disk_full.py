@@ -13,7 +13,6 @@ import attrs
 import pytest
 import structlog.testing
 import trio
-import trio.testing
 from trio.testing import MockClock
 
 from shardline import BusError, BusMessage, Code, Context, Runtime, Topology

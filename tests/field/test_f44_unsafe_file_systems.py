@@ -98,8 +98,15 @@ def test_the_command_has_a_flag_for_it(
         "adapters = [FakeChannel()]\n"
     )
     given: list[object] = []
-    monkeypatch.setattr(runner, "run", lambda *_, **options: given.append(options["unsafe_filesystem"]))
-    monkeypatch.setattr(runner, "set_up_logs", lambda **_: None)
+
+    def run(*_: object, unsafe_filesystem: object, **__: object) -> None:
+        given.append(unsafe_filesystem)
+
+    def no_logs(**_: object) -> None:
+        """The test's own stay as they are."""
+
+    monkeypatch.setattr(runner, "run", run)
+    monkeypatch.setattr(runner, "set_up_logs", no_logs)
     result = CliRunner().invoke(
         runner.command, [f"{bot}:topology", "--store", str(tmp_path / "bot.db"), *flags]
     )

@@ -103,9 +103,9 @@ class FaultyFile(apsw.VFSFile):
         self._meet("any", late=False)
         return super().xRead(amount, offset)
 
-    def xTruncate(self, size: int) -> None:  # noqa: N802
+    def xTruncate(self, newsize: int) -> None:  # noqa: N802
         self._meet("any", late=False)
-        super().xTruncate(size)
+        super().xTruncate(newsize)
 
     def xFileSize(self) -> int:  # noqa: N802
         self._meet("any", late=False)

@@ -152,10 +152,11 @@ async def test_an_event_topic_has_a_time_of_its_own(tmp_path: Path, autojump_clo
         keyed = await runtime.publish(new_event("short", idem="once"))
         clock.jump_wall(7_200 * 1_000_000)
         await next_pass()
-        with apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY) as database:
-            rows = list(
-                database.execute("SELECT topic, body = x'', emptied_at IS NULL FROM event ORDER BY id")
-            )
+        database = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        rows = database.execute(
+            "SELECT topic, body = x'', emptied_at IS NULL FROM event ORDER BY id"
+        ).fetchall()
+        database.close()
         assert rows == [("log", 0, 1), ("short", 1, 0)]
         again = await runtime.publish(new_event("short", idem="once", payload="other"))
         assert (again.duplicate, again.offset) == (True, keyed.offset)

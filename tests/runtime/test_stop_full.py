@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -84,6 +85,7 @@ async def test_a_stop_over_a_disk_that_takes_nothing_ends_and_loses_nothing(
         except BusError as error:
             codes.append(error.code)
 
+    began_s = math.inf
     with ExitStack() as stack, structlog.testing.capture_logs() as logs:
         async with trio.open_nursery() as publishers:
             with trio.CancelScope() as scope:
