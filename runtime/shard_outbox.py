@@ -269,10 +269,12 @@ class ShardOutbox:
             parked = record.state is OutboxState.UNCERTAIN and (
                 record.next_attempt_at_us is None or (row.is_looked_up and row.is_parked)
             )
-            if delivery is None or delivery.line.is_stopped or parked:
-                self.lanes.release(self.lanes.take(lane))
-                continue
-            if may_not_start(record, delivery.adapter.caps, services.store.reader):
+            idle = delivery is None or delivery.line.is_stopped or parked
+            if (
+                delivery is None
+                or idle
+                or may_not_start(record, delivery.adapter.caps, services.store.reader)
+            ):
                 self.lanes.release(self.lanes.take(lane))
                 continue
             if lacks_target(row, services.store.reader):
@@ -282,8 +284,8 @@ class ShardOutbox:
                 lane, delivery, self._shard, services
             ):
                 return
-            rest = rest_us(record.next_attempt_at_us, record.wait_us, services.clock.wall_us())
-            rest = 0 if lane.waited else rest
+            own = rest_us(record.next_attempt_at_us, record.wait_us, services.clock.wall_us())
+            rest = 0 if lane.waited else own
             rest = max(rest, round(delivery.line.pause_left_s(record.conversation_key) * 1e6))
             if rest > 0:
                 self.lanes.release(self.lanes.take(lane))

@@ -7,6 +7,7 @@ from typing import Self, cast
 import apsw
 import attrs
 
+from ..commands import NewEvent, NewInbox, NewOutbox, NewRow
 from . import sql
 
 Place = tuple[str, int]
@@ -107,6 +108,15 @@ class Numbers:
         ts_us = max(at_us, last_us)
         self.own_events[place] = (offset + 1, ts_us)
         return offset, ts_us
+
+    def reserve_id(self, row: NewRow) -> None:
+        """A waiting emit keeps its row's id: no accept of a later opening may take it."""
+        if isinstance(row, NewInbox):
+            self.next_inbox_id = max(self.next_inbox_id, row.record.id + 1)
+        elif isinstance(row, NewOutbox):
+            self.next_outbox_id = max(self.next_outbox_id, row.record.id + 1)
+        elif isinstance(row, NewEvent):
+            self.next_event_id = max(self.next_event_id, row.id + 1)
 
 
 def read_numbers(database: apsw.Connection) -> Numbers:

@@ -332,7 +332,7 @@ class Planner:
         if self._atomic:
             return tuple(self._arrivals(part))
         for emit in part.emits:
-            self._reserve_id(emit.row)
+            self.numbers.reserve_id(emit.row)
             self.plan.emits.append(pack_emit(emit, part.at_us))
         return ()
 
@@ -344,16 +344,6 @@ class Planner:
                 yield self._send(row, part.at_us, False, seqs.of(row.record))
             else:
                 yield self._new_row(row, part.at_us, False, emit.number)
-
-    def _reserve_id(self, row: NewRow) -> None:
-        """A waiting emit keeps its row's id: no accept of a later opening may take it."""
-        numbers = self.numbers
-        if isinstance(row, NewInbox):
-            numbers.next_inbox_id = max(numbers.next_inbox_id, row.record.id + 1)
-        elif isinstance(row, NewOutbox):
-            numbers.next_outbox_id = max(numbers.next_outbox_id, row.record.id + 1)
-        elif isinstance(row, NewEvent):
-            numbers.next_event_id = max(numbers.next_event_id, row.id + 1)
 
     def _move_inbox(self, move: InboxMove, shard: int, at_us: int, tails: list[tuple[int, int]]) -> None:
         before = move.before
