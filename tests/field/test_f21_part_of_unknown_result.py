@@ -8,7 +8,7 @@ from shardline.adapters.base import ChannelCaps, NotSent, Sent, Uncertain
 from shardline.testing import FakeChannel, Harness
 
 KEY = "fake:1"
-GONE = NotSent(Code.RECIPIENT_NOT_FOUND, Permanence.PERMANENT)
+GONE = NotSent(Code.CONTENT_REFUSED, Permanence.PERMANENT)
 
 
 def four_parts() -> Topology:
@@ -171,7 +171,7 @@ async def test_a_dead_part_is_given_up_with_the_rest(autojump_clock: trio.abc.Cl
         await bot.settle()
 
         assert states(bot) == ["sent", "dead", "dead", "dead"]
-        assert {row.errors[-1].code for row in bot.outbox(KEY)[1:]} == {Code.RECIPIENT_NOT_FOUND}
+        assert {row.errors[-1].code for row in bot.outbox(KEY)[1:]} == {Code.CONTENT_REFUSED}
 
 
 async def test_dropped_by_policy_it_takes_the_rest_along(autojump_clock: trio.abc.Clock) -> None:
