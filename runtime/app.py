@@ -364,7 +364,7 @@ class Runtime:
             correlation_id=message.correlation_id,
             hops=message.hops,
         )
-        outcome = await publish_send(channel, key, message.idempotency_key, content, services)
+        outcome, *_ = await publish_send(channel, key, message.idempotency_key, content, services)
         return receipt_of(message.topic, shard_of(key, self.info.shard_count), outcome)
 
     async def _publish_event(self, event: Event) -> Receipt:

@@ -89,24 +89,24 @@ def part_rows(
 
 async def publish_sends(
     rows: Sequence[tuple[OutboxRecord, OutboundContent]], services: Services
-) -> Stored | Duplicate:
+) -> tuple[Stored | Duplicate, ...]:
     """Store the rows of one send that no turn decided; return after the commit that holds them all.
 
     Returns:
-        What became of the first.
+        What became of each.
     Raises:
         BusError: the refusal, by its code.
     """
     new = tuple(NewOutbox(record=record, content=content) for record, content in rows)
     now_us = services.clock.wall_us()
     if len(new) == 1:
-        return await publish_row(Publish(row=new[0], at_us=now_us), services)
+        return (await publish_row(Publish(row=new[0], at_us=now_us), services),)
     shard = services.shards[new[0].record.shard]
     for left in reversed(range(_LEASE_TRIES)):
         commit = Commit(shard=shard.number, epoch=shard.epoch, at_us=now_us, new_outbox=new)
         outcome = await _committed(commit, services)
         if isinstance(outcome, Committed):
-            return outcome.outbox[0]
+            return outcome.outbox
         # A shard that restarts meanwhile has another lease.
         if isinstance(outcome, Refused) and (outcome.error.code is not Code.FENCED or not left):
             raise outcome.error

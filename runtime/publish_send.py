@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 async def publish_send(
     channel: str, conversation_key: str, idempotency_key: str, content: OutboundContent, services: Services
-) -> Stored | Duplicate:
-    """Store a send and return after the commit.
+) -> tuple[Stored | Duplicate, ...]:
+    """Store a send and return after the commit: what became of the row of each part of its text.
 
     Raises:
         BusError: BUS_CLOSED; IDENTITY_MISMATCH, the key is used for another send; STORE_FULL, STORE_BUSY, STORE_IO.

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..actors.content import Text
+from ..storage.commands import OutboxMove
 from ..storage.records import OutboundContent, OutboxRecord, OutboxState
 from .channel import Degradation, Outbound, SendOutcome
+from .outbox_rules import Resend, Start, outbox_move
 from .send_outcome import SendPolicy
 from .shard_messages import LookedUp, SendEnded
 
@@ -58,6 +60,12 @@ class PendingRow:
     def is_remembered(self) -> bool:
         """Whether the row knows what is not on disk: the look-ups that were tried."""
         return self.record.state is OutboxState.UNCERTAIN
+
+    def start_move(self, now_us: int) -> OutboxMove:
+        """The start of its send, whose wait is over; again, where nobody knows what became of the one before."""
+        again = self.record.state is OutboxState.UNCERTAIN
+        event = Resend(waited=True) if again else Start(waited=True)
+        return outbox_move(self.record, event, now_us=now_us, claim=None)
 
 
 class Send:

@@ -10,7 +10,7 @@ import trio
 from ..actors.errors import BusError, Code
 from ..actors.keys import check_conversation_key
 from ..actors.names import canonical
-from ..storage.commands import Duplicate
+from ..storage.commands import Duplicate, Stored
 from ..storage.records import OnUncertain, OutboundContent, OutboxRecord, OutboxState
 from .context_checks import check_text, checked_policy
 from .handled import code_of, end_of_send
@@ -92,15 +92,25 @@ class Sender:
         check_text(text, name)
         content = OutboundContent(text=text, on_uncertain=checked_policy(on_uncertain), is_bulk=bulk)
         due_s = float("inf") if timeout_s is None else trio.current_time() + timeout_s
-        outcome = await publish_send(channel, key, name, content, services)
-        is_repeat = isinstance(outcome, Duplicate)
-        if is_repeat:
-            stored = services.store.reader.outbox(outcome.id)
-            if stored is not None and stored.record.state is OutboxState.SENT:
-                return _delivered(stored.record, was_sent=True)
+        outcomes = await publish_send(channel, key, name, content, services)
+        was_sent = all(self._was_sent(outcome) for outcome in outcomes)
         with trio.move_on_at(due_s):
-            return _delivered(await end_of_send(outcome.id, services), was_sent=False)
-        return Delivered(status="pending", outbox_id=outcome.id)
+            first: OutboxRecord | None = None
+            for outcome in outcomes:
+                record = await end_of_send(outcome.id, services)
+                first = first or record
+                if record.state is not OutboxState.SENT:
+                    # What is behind it is held: this is where the send stands.
+                    return _delivered(record, was_sent=False)
+            if first is not None:
+                return _delivered(first, was_sent=was_sent)
+        return Delivered(status="pending", outbox_id=outcomes[0].id)
+
+    def _was_sent(self, outcome: Stored | Duplicate) -> bool:
+        if not isinstance(outcome, Duplicate):
+            return False
+        stored = self._services.store.reader.outbox(outcome.id)
+        return stored is not None and stored.record.state is OutboxState.SENT
 
 
 def _delivered(record: OutboxRecord, *, was_sent: bool) -> Delivered:

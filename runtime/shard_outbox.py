@@ -15,7 +15,6 @@ from .lanes import Lanes
 from .outbox_holds import is_blocked, is_drop, is_later_part, may_not_start, may_ride, moves_of_drop
 from .outbox_rules import (
     Release,
-    Resend,
     Start,
     next_outbox_record,
     outbox_move,
@@ -142,7 +141,7 @@ class ShardOutbox:
 
     def starts(self, now_us: int) -> list[OutboxMove]:
         """The starts to commit now; `started` goes on with them."""
-        return [self._start_move(row, now_us) for _, row in self._to_start]
+        return [row.start_move(now_us) for _, row in self._to_start]
 
     def take_started(self) -> list[tuple[OutboxLane, PendingRow]]:
         """The rows of `starts`, which are no longer waiting to be started."""
@@ -240,11 +239,6 @@ class ShardOutbox:
         self._shard.unhold(delivery.pool)
         delivery.line.give_back(row.record.conversation_key)
 
-    def _start_move(self, row: PendingRow, now_us: int) -> OutboxMove:
-        again = row.record.state is OutboxState.UNCERTAIN
-        event = Resend(waited=True) if again else Start(waited=True)
-        return outbox_move(row.record, event, now_us=now_us, claim=None)
-
     def _start(self, lane: OutboxLane, row: PendingRow) -> None:
         """Send a row whose start is on disk and whose slot is reserved."""
         delivery = self._services.deliveries[row.record.channel]
@@ -312,11 +306,11 @@ class ShardOutbox:
 
     def _granted(self, lane: OutboxLane, delivery: DeliveryActor) -> bool:
         lane.waiting = False
-        if self._shard.outbox is not self or self._services.draining or not lane.is_ready:
-            return False
-        self._shard.hold(delivery.pool)
-        self._line_up(lane, delivery)
-        return True
+        may_go = self._shard.outbox is self and not self._services.draining and lane.is_ready
+        if may_go:
+            self._shard.hold(delivery.pool)
+            self._line_up(lane, delivery)
+        return may_go
 
     def _line_up(self, lane: OutboxLane, delivery: DeliveryActor) -> None:
         """Start the head with the next flush, or look it up first. A slot is reserved."""
@@ -347,7 +341,7 @@ class ShardOutbox:
         else:
             send.holds_slot = False
             shard.hold(pool)
-            all_moves = (*moves, self._start_move(following, now_us))
+            all_moves = (*moves, following.start_move(now_us))
 
         def then(_: Committed) -> None:
             self.sends.pop(after.id, None)

@@ -136,3 +136,17 @@ async def test_a_look_up_that_cannot_tell_ends_the_wait(autojump_clock: MockCloc
             again = await bot.runtime.sender.send("fake", "fake:1", "hi", "k")
 
     assert (first.status, again.status) == ("uncertain", "uncertain")
+
+
+async def test_a_text_of_several_parts_has_ended_when_its_last_part_has(autojump_clock: MockClock) -> None:
+    channel = FakeChannel(caps=ChannelCaps(max_text=4))
+    async with Harness(silent(), channels=[channel]) as bot:
+        whole = await bot.runtime.sender.send("fake", "fake:a", "aaaabbbbcccc", "k1")
+        assert (whole.status, bot.sent("fake:a")) == ("sent", ["aaaa", "bbbb", "cccc"])
+        again = await bot.runtime.sender.send("fake", "fake:a", "aaaabbbbcccc", "k1")
+        assert (again.status, again.deduped) == ("sent", True)
+        assert len(channel.attempts) == 3
+
+        channel.script(Sent("1"), Uncertain("no answer"))
+        unknown = await bot.runtime.sender.send("fake", "fake:a", "aaaabbbbcccc", "k2")
+        assert (unknown.status, unknown.outbox_id) == ("uncertain", bot.outbox("fake:a")[4].id)
