@@ -35,6 +35,7 @@ MAY_IMPORT = {
     "storage": ("shardline.actors",),
     "runtime": (
         "shardline.actors",
+        "shardline.storage.condition",
         "shardline.storage.port",
         "shardline.storage.commands",
         # Names and finds what is past its time; part of the port as `commands` is.
