@@ -248,10 +248,11 @@ async def test_once_a_pause_of_the_bot_is_over_the_way_is_short_again(autojump_c
     async with trio.open_nursery() as nursery:
         await nursery.start(alarms.run)
         line.pause(None, 45)
-        assert not line.is_free
+        was_free = [line.is_free]
         await trio.sleep(44)
         assert not line.try_take("fake:1", is_bulk=False)
         await trio.sleep(60)
-        assert line.is_free
+        was_free.append(line.is_free)
+        assert was_free == [False, True]
         assert line.try_take("fake:1", is_bulk=False)
         nursery.cancel_scope.cancel()
