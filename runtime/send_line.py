@@ -77,12 +77,7 @@ class SendLine(Generic[J]):
 
     def try_take(self, key: str, *, is_bulk: bool) -> bool:
         """Take a slot and permits for the head of a conversation, unless something stands before it."""
-        if (
-            not self._is_limited
-            and not self._paused_s
-            and not self._has_line
-            and self._bot_paused_s == -math.inf
-        ):
+        if self.is_free and not self._has_line:
             return not self.is_stopped and self._pool.try_reserve()
         if self.is_stopped or self._lines[0] or (is_bulk and self._lines[1]):
             return False
@@ -96,7 +91,7 @@ class SendLine(Generic[J]):
         """Take permits for the next send of a conversation whose slot is at hand, unless somebody else waits."""
         if self.is_stopped or self._pool.has_line or self._lines[0] or (is_bulk and self._lines[1]):
             return False
-        if not self._is_limited and not self._paused_s and self._bot_paused_s == -math.inf:
+        if self.is_free:
             return True
         chat, now_s = self._chat_of(key), trio.current_time()
         if self._bot_wait_s(now_s) > 0 or self._chat_wait_s(chat, now_s) > 0:
@@ -147,13 +142,18 @@ class SendLine(Generic[J]):
             self._bot_paused_s = max(self._bot_paused_s, until_s)
         else:
             self._paused_s[chat_id] = max(self._paused_s.get(chat_id, until_s), until_s)
-            self._sweep_later(wait_s)
+        self._sweep_later(wait_s)
         self._look_again(lambda entry: chat_id is None or entry.chat.id == chat_id)
 
     def stop(self) -> None:
         """Start nothing any more."""
         self.is_stopped = True
         self._look_again(lambda _: True)
+
+    @property
+    def is_free(self) -> bool:
+        """Nothing but slots can hold a send up."""
+        return not self._is_limited and not self._paused_s and self._bot_paused_s == -math.inf
 
     @property
     def waiting(self) -> int:
@@ -229,21 +229,19 @@ class SendLine(Generic[J]):
         while self._resting and self._resting[0][0] <= now_s:
             entry = heapq.heappop(self._resting)[2]
             self._lines[entry.is_bulk].append(entry)
-        for line in self._lines:
-            while line:
-                chat = line[0].chat
-                chat_wait = self._chat_wait_s(chat, now_s)
-                if chat_wait > 0:
-                    heapq.heappush(self._resting, (now_s + chat_wait, next(self._count), line.popleft()))
-                    continue
-                if self._bot_wait_s(now_s) > 0 or not self._has_slot():
-                    self._ring_later(now_s)
-                    return
-                self._slots_held -= 1
-                self._take_permits(chat, now_s)
-                if not line.popleft().granted():
-                    self._return_permits(chat)
-                    self._slots_held += 1
+        while (line := self._lines[0] or self._lines[1]) and self._bot_wait_s(now_s) <= 0:
+            chat = line[0].chat
+            chat_wait = self._chat_wait_s(chat, now_s)
+            if chat_wait > 0:
+                heapq.heappush(self._resting, (now_s + chat_wait, next(self._count), line.popleft()))
+                continue
+            if not self._has_slot():
+                break
+            self._slots_held -= 1
+            self._take_permits(chat, now_s)
+            if not line.popleft().granted():
+                self._return_permits(chat)
+                self._slots_held += 1
         while self._slots_held:
             self._slots_held -= 1
             self._pool.give_back()
@@ -310,7 +308,7 @@ class SendLine(Generic[J]):
         self._paused_s = {chat: until_s for chat, until_s in self._paused_s.items() if until_s > now_s}
         if self._bot_paused_s <= now_s:
             self._bot_paused_s = -math.inf
-        if self._full_s or self._paused_s:
+        if self._full_s or self._paused_s or self._bot_paused_s > now_s:
             self._sweep_later(_SWEEP_S)
 
 

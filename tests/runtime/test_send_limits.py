@@ -5,6 +5,10 @@ import trio
 
 from shardline import BusMessage, Code, Context, Permanence, Topology
 from shardline.adapters.base import ChannelCaps, NotSent, Rate, RateLimits, Sent
+from shardline.runtime.alarms import Alarms
+from shardline.runtime.pool import Job, WorkerPool
+from shardline.runtime.rates import NO_LIMITS, Chat
+from shardline.runtime.send_line import SendLine
 from shardline.testing import Harness
 from tests.kits.timed_channel import TimedChannel
 
@@ -230,3 +234,25 @@ async def test_permits_that_were_not_used_go_to_the_next(autojump_clock: trio.ab
         await bot.settle()
 
     assert [text for _, _, text in channel.wire] == ["a", "b"]
+
+
+async def _no_work(_: Job) -> None:
+    raise AssertionError("no job runs here")
+
+
+async def test_once_a_pause_of_the_bot_is_over_the_way_is_short_again(autojump_clock: trio.abc.Clock) -> None:
+    """An unlimited channel looks at no clock: one pause long ago must not cost every later send."""
+    alarms = Alarms()
+    pool: WorkerPool[Job] = WorkerPool(1, _no_work)
+    line = SendLine(pool, NO_LIMITS, Chat, alarms)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(alarms.run)
+        line.pause(None, 45)
+        was_free = [line.is_free]
+        await trio.sleep(44)
+        assert not line.try_take("fake:1", is_bulk=False)
+        await trio.sleep(60)
+        was_free.append(line.is_free)
+        assert was_free == [False, True]
+        assert line.try_take("fake:1", is_bulk=False)
+        nursery.cancel_scope.cancel()
