@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
 import typing
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -297,3 +299,24 @@ async def test_an_asyncio_handler_needs_an_asyncio_program(tmp_path: Path) -> No
 def test_its_options_are_those_of_the_native_runtime() -> None:
     native = inspect.signature(Runtime.open).parameters
     assert set(typing.get_type_hints(Options)) == set(native) - {"topology", "signals"}
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_it_runs_in_any_thread_and_under_debug(debug: bool, tmp_path: Path) -> None:
+    """Two loops in two threads, each with a runtime of its own, at the same time."""
+
+    async def main(store: Path, meet: threading.Barrier) -> list[str]:
+        channel = FakeChannel()
+        async with runtime(counting_host_bot(), store=store, adapters=[channel]) as bot:
+            await asyncio.to_thread(meet.wait)
+            for number in range(10):
+                await bot.publish(new_message(str(number)), wait="handled")
+            await bot.wait_quiet()
+        return [out.text for out in channel.delivered]
+
+    meet = threading.Barrier(2)
+    with ThreadPoolExecutor(2) as threads:
+        running = [
+            threads.submit(asyncio.run, main(tmp_path / f"{name}.db", meet), debug=debug) for name in "ab"
+        ]
+        assert [one.result(30) for one in running] == [[f"{n + 1}: {n}" for n in range(10)]] * 2
