@@ -326,8 +326,8 @@ def only_of(error: BaseException) -> BaseException:
     """The one exception of a group, however deep; else the group."""
     if not isinstance(error, BaseExceptionGroup):
         return error
-    members = cast("BaseExceptionGroup[BaseException]", error).exceptions
-    return only_of(members[0]) if len(members) == 1 else error
+    group = cast("BaseExceptionGroup[BaseException]", error)
+    return only_of(group.exceptions[0]) if len(group.exceptions) == 1 else group
 
 
 __all__ = [

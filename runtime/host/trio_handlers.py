@@ -70,7 +70,7 @@ def _trio_only(work: Coroutine[object, object, None]) -> Generator[object, objec
         given = error = None
         if wanted is None or asyncio.isfuture(wanted):
             # A pass, so that a handler which does it for ever stops nobody else.
-            yield from _a_pass().__await__()
+            yield from cast("Generator[object, object, None]", _a_pass().__await__())
             error = BusError(
                 Code.WRONG_LOOP,
                 "a plain handler runs under trio and has awaited something of asyncio: declare it with "

@@ -58,7 +58,7 @@ def test_every_verb_of_the_context_works_from_asyncio(tmp_path: Path) -> None:
         async with asyncio.timeout_at(ctx.deadline_s), asyncio.TaskGroup() as side_by_side:
             for name in "ab":
                 side_by_side.create_task(ctx.step(name, lambda: asyncio.sleep(0, 1)))
-        ctx.reply(f"{waited} {ctx.state['n']}")
+        ctx.reply(f"{waited} {plain}")
 
     handled, row, sent = handle_one(answer, tmp_path)
     assert handled.status == "done"
