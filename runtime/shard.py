@@ -38,6 +38,7 @@ from .shard_messages import (
     MessageArrived,
     MessageDue,
     MoveSend,
+    RareMessage,
     Requeue,
     SendArrived,
     SendDue,
@@ -80,6 +81,8 @@ class ShardActor(Actor[ShardMessage]):
         self.inbox = ShardInbox(self, services)
         self.outbox = ShardOutbox(self, services, self._sends)
         self.desk = ShardDesk(self, services)
+        self.tell: Callable[[ShardMessage], None] = self._mailbox.put_nowait
+        """Leave a message."""
 
     @property
     def is_quiet(self) -> bool:
@@ -96,10 +99,6 @@ class ShardActor(Actor[ShardMessage]):
     def is_drained(self) -> bool:
         """No turn, send or commit of this shard is under way."""
         return not (self._unsettled or self.inbox.turns or self._sends or len(self.mailbox))
-
-    def tell(self, message: ShardMessage) -> None:
-        """Leave a message."""
-        self._mailbox.put_nowait(message)
 
     def tell_arrival(self, message: MessageArrived | SendArrived) -> None:
         """Leave word of a row stored by somebody else; without room it stays on disk for the next scan."""
@@ -199,7 +198,22 @@ class ShardActor(Actor[ShardMessage]):
     async def handle_batch(self, messages: deque[ShardMessage]) -> None:
         """Handle what was taken at once, then claim and start what became ready."""
         while messages:
-            self._handle(messages.popleft())
+            message = messages.popleft()
+            if isinstance(message, Settled):
+                if message.epoch == self.epoch:
+                    self._unsettled -= 1
+                    if isinstance(message.outcome, Committed):
+                        message.then(message.outcome)
+                    else:
+                        self._handle_refusal(message)
+            elif isinstance(message, Accepted):
+                self._handle_accepted(message)
+            elif isinstance(message, TurnEnded):
+                self._handle_turn_ended(message)
+            elif isinstance(message, SendEnded):
+                self.outbox.send_ended(message)
+            else:
+                self._handle(message)
         if not self._flush_told and (self.inbox.wants_flush or self.outbox.wants_flush):
             self.flush_soon()
         if not self._sweep_due and (self.inbox.lanes.has_warm or self.outbox.lanes.has_warm):
@@ -207,17 +221,9 @@ class ShardActor(Actor[ShardMessage]):
             self._services.alarms.after(WARM_S, self._sweep)
         self._services.activity.changed()
 
-    def _handle(self, message: ShardMessage) -> None:
-        """Handle one message; nothing here waits."""
+    def _handle(self, message: RareMessage) -> None:
+        """Handle one message that is not on the way of every conversation; nothing here waits."""
         match message:
-            case Settled():
-                self._handle_settled(message)
-            case Accepted():
-                self._handle_accepted(message)
-            case TurnEnded():
-                self._handle_turn_ended(message)
-            case SendEnded():
-                self.outbox.send_ended(message)
             case Flush():
                 self._flush()
             case MessageArrived(row=row):
@@ -251,14 +257,9 @@ class ShardActor(Actor[ShardMessage]):
 
     # --- inside ----------------------------------------------------------------------------------------------
 
-    def _handle_settled(self, message: Settled) -> None:
-        if message.epoch != self.epoch:
-            return
-        self._unsettled -= 1
+    def _handle_refusal(self, message: Settled) -> None:
         outcome = message.outcome
-        if isinstance(outcome, Committed):
-            message.then(outcome)
-        elif isinstance(outcome, Refused):
+        if isinstance(outcome, Refused):
             if message.refused is not None and outcome.error.code is not Code.FENCED:
                 message.refused(outcome.error)
             elif not self._services.is_ending:

@@ -190,17 +190,5 @@ class Flush:
     """Claim and start what became ready since the last one."""
 
 
-ShardMessage = (
-    Accepted
-    | Settled
-    | TurnEnded
-    | SendEnded
-    | LookedUp
-    | MessageArrived
-    | SendArrived
-    | MessageDue
-    | SendDue
-    | Requeue
-    | MoveSend
-    | Flush
-)
+RareMessage = LookedUp | MessageArrived | SendArrived | MessageDue | SendDue | Requeue | MoveSend | Flush
+ShardMessage = Accepted | Settled | TurnEnded | SendEnded | RareMessage
