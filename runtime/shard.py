@@ -13,6 +13,7 @@ from ..actors.errors import BusError, Code
 from ..actors.value import changed
 from ..storage.commands import (
     NOTHING,
+    Claim,
     Commit,
     Committed,
     ControlPart,
@@ -69,6 +70,9 @@ class ShardActor(Actor[ShardMessage]):
         super().__init__(f"shard-{number}", capacity=_MAILBOX)
         self.number = number
         self.epoch = services.store.epochs[number]
+        self.lease = Claim(number, self.epoch)
+        """What a publish asks for whose claim may ride along."""
+        self.instance = services.store.info.instance
         self.intake = services.intake
         self.is_stopping = False
         self._services = services
@@ -115,7 +119,7 @@ class ShardActor(Actor[ShardMessage]):
     def tell_accepted(self, message: Accepted) -> None:
         """Leave word of a settled publish; without room an unclaimed row stays on disk."""
         if message.with_claim or len(self._mailbox) < _MAILBOX // 2:
-            self._mailbox.put_nowait(message)
+            self.tell(message)
         else:
             self.inbox.missed(message.row)
             self.flush_soon()
@@ -183,7 +187,7 @@ class ShardActor(Actor[ShardMessage]):
                 tell_arrival(emit.row, arrived, self._services)
             if not outcome.emits:
                 self._services.relay.nudge(self.number)
-        self._mailbox.put_nowait(message)
+        self.tell(message)
 
     # --- the actor -------------------------------------------------------------------------------------------
 
@@ -319,6 +323,7 @@ class ShardActor(Actor[ShardMessage]):
         # Before anything is given back: lanes of the old run that stand in line for a slot must get none of it.
         self.inbox, self.outbox = inbox, outbox
         self.epoch = leased.epoch
+        self.lease = Claim(self.number, self.epoch)
         self._unsettled = 0
         self._flush_told = False
         for turn in turns:
