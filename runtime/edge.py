@@ -136,13 +136,13 @@ class EdgeActor:
             return None
         return outcome if isinstance(outcome, Stored) else None
 
-    async def _offer(self, accept: Callable[[], Awaitable[Stored | Duplicate]]) -> Stored | Duplicate:
+    def _offer(self, accept: Callable[[], Awaitable[Stored | Duplicate]]) -> Awaitable[Stored | Duplicate]:
         """Where nobody can be told, a message waits for a store without room; else the one who asks is told."""
         pause = self._services.intake.store
         if self.adapter.caps.linear:
-            return await pause.offer(accept)
+            return pause.offer(accept)
         pause.check()
-        return await accept()
+        return accept()
 
     async def _accept_waiting(
         self, message: BusMessage, *, dedupe_key: str, facts: tuple[Fact, ...]

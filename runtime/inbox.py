@@ -130,7 +130,7 @@ class Inbox:
         outcome = accept.outcome
         if isinstance(outcome, Stored):
             if refusal is None:
-                services.count("accepted")
+                services.counters["accepted"] += 1
             else:
                 services.count("refused")
                 services.count("refused_stored")

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def judge(
-    send: Send, outcome: SendOutcome | None, services: Services
+    send: Send, outcome: SendOutcome | None, services: Services, *, now_us: int
 ) -> tuple[tuple[OutboxMove, ...], tuple[Fact, ...]]:
     """The transitions of a send that has ended, and the facts to store with them; both are in force from here on."""
-    record, now_us, delivery = send.row.record, services.clock.wall_us(), send.delivery
+    record, delivery = send.row.record, send.delivery
     recipients = delivery.recipients
     if isinstance(outcome, Sent) and not (delivery.pauses.stored or recipients.unreachable.marks):
         # What nearly every send comes to: there is nothing to learn from it.

@@ -74,13 +74,15 @@ class ShardActor(Actor[ShardMessage]):
         """What a publish asks for whose claim may ride along."""
         self.instance = services.store.info.instance
         self.intake = services.intake
+        self.ends = services.ends
         self.is_stopping = False
         self._services = services
         self._is_first_run = True
         self._flush_told = False
         self._sweep_due = False
         self._unsettled = 0
-        self._held: Counter[Pool] = Counter()
+        self.held: Counter[Pool] = Counter()
+        """Slots that this shard has reserved and that are not yet in a job, by pool."""
         self._sends: dict[int, Send] = {}
         self.inbox = ShardInbox(self, services)
         self.outbox = ShardOutbox(self, services, self._sends)
@@ -130,14 +132,6 @@ class ShardActor(Actor[ShardMessage]):
             self._flush_told = True
             self.tell(Flush())
 
-    def hold(self, pool: Pool) -> None:
-        """A slot of this pool is reserved by this shard and not yet in a job."""
-        self._held[pool] += 1
-
-    def unhold(self, pool: Pool) -> None:
-        """The slot went into a job, or back."""
-        self._held[pool] -= 1
-
     def submit(
         self,
         commit: Commit,
@@ -177,9 +171,11 @@ class ShardActor(Actor[ShardMessage]):
         )
         self.submit(commit, then, refused)
 
-    def tell_settled(self, message: Settled) -> None:
-        """The journal calls this in its own order: whoever gets rows of a Commit hears of them in that order."""
-        outcome, commit = message.outcome, message.commit
+    def tell_others(self, commit: Commit, outcome: Outcome) -> None:
+        """Tell who waits for the ends that a Commit brings, and who gets rows of it.
+
+        The journal has it called in its own order: whoever gets rows hears of them in that order.
+        """
         if self._services.ends.waiting and isinstance(outcome, Committed):
             self._services.ends.committed(commit)
         if commit.emits and isinstance(outcome, Committed):
@@ -187,7 +183,6 @@ class ShardActor(Actor[ShardMessage]):
                 tell_arrival(emit.row, arrived, self._services)
             if not outcome.emits:
                 self._services.relay.nudge(self.number)
-        self.tell(message)
 
     # --- the actor -------------------------------------------------------------------------------------------
 
@@ -319,7 +314,7 @@ class ShardActor(Actor[ShardMessage]):
             await delivery.pool.revoke(lookups)
         inbox, outbox = ShardInbox(self, services), ShardOutbox(self, services, self._sends)
         turns, tokens = self.inbox.turns, self.inbox.tokens_held
-        held, self._held = self._held, Counter()
+        held, self.held = self.held, Counter()
         # Before anything is given back: lanes of the old run that stand in line for a slot must get none of it.
         self.inbox, self.outbox = inbox, outbox
         self.epoch = leased.epoch

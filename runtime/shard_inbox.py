@@ -67,7 +67,7 @@ class ShardInbox:
         if was_idle and services.gate.is_open and not services.draining:
             pool = services.topics[record.topic].pool
             if pool.try_reserve():
-                shard.hold(pool)
+                shard.held[pool] += 1
                 lane.busy = lane.paused = accept.with_claim = True
         return accept
 
@@ -192,7 +192,8 @@ class ShardInbox:
             raise AssertionError("a turn that ended well has a context")
         write = context.state_write
         writes = () if write is None else (write,)
-        planned = self._shard.outbox.plan(turn.row, context.effects)
+        effects = context.effects
+        planned = self._shard.outbox.plan(turn.row, effects) if effects else None
         self._end(turn, _DONE, planned, writes)
 
     def _fail(self, turn: Turn, error: BaseException) -> None:
@@ -224,7 +225,7 @@ class ShardInbox:
             else:
                 claimed = Claim(shard.instance, waited=True)
                 claim = inbox_move(following.record, claimed, now_us=now_us, claim=None)
-                shard.hold(turn.topic.pool)
+                shard.held[turn.topic.pool] += 1
         commit = changed(
             NOTHING,
             shard=shard.number,
@@ -278,7 +279,7 @@ class ShardInbox:
         elif after.status is InboxStatus.FAILED:
             self._back_off(lane, row, after.wait_us or 0)
         elif after.status is InboxStatus.DONE:
-            services.count("handled")
+            services.counters["handled"] += 1
 
     def _back_off(self, lane: InboxLane, row: QueuedRow, wait_us: int) -> None:
         due_us = self._services.clock.wall_us() + wait_us
@@ -302,7 +303,7 @@ class ShardInbox:
             handler=handler,
             stored_state=recall(lane, services.store.reader),
         )
-        shard.unhold(topic.pool)
+        shard.held[topic.pool] -= 1
         refusal = Release() if shard.is_stopping else refusal_of(turn, services)
         if refusal is not None:
             self._end(turn, refusal)
@@ -356,7 +357,7 @@ class ShardInbox:
         lane.waiting = False
         if self._shard.inbox is not self or self._services.draining or not lane.is_ready:
             return False
-        self._shard.hold(pool)
+        self._shard.held[pool] += 1
         self._line_up(lane, pool)
         return True
 
@@ -390,12 +391,12 @@ class ShardInbox:
 
     def _reserve(self, pool: TurnPool) -> bool:
         if pool.try_reserve():
-            self._shard.hold(pool)
+            self._shard.held[pool] += 1
             return True
         return False
 
     def _give_back(self, pool: TurnPool) -> None:
-        self._shard.unhold(pool)
+        self._shard.held[pool] -= 1
         pool.give_back()
 
     def _free_token(self, lane: InboxLane, row: QueuedRow) -> None:

@@ -95,8 +95,11 @@ class Settled:
     def settle(self, outcome: Outcome) -> None:
         """Tell the shard, then whoever waits; the journal calls this."""
         self.outcome = outcome
+        shard, commit = self._shard, self.commit
         try:
-            self._shard.tell_settled(self)
+            if commit.emits or shard.ends.waiting:
+                shard.tell_others(commit, outcome)
+            shard.tell(self)
         finally:
             if self._told is not None:
                 self._told(outcome)

@@ -50,14 +50,12 @@ class ShardOutbox:
 
     # --- what a turn decides ---------------------------------------------------------------------------------
 
-    def plan(self, cause: QueuedRow, effects: list[Effect]) -> Planned | None:
-        """Turn the effects of a turn into rows and emits; reserve what can start at once.
+    def plan(self, cause: QueuedRow, effects: list[Effect]) -> Planned:
+        """Turn the effects of a turn, at least one, into rows and emits; reserve what can start at once.
 
         Raises:
             BusError: an effect that cannot be stored, by its code; nothing is reserved then.
         """
-        if not effects:
-            return None
         now_us = self._services.clock.wall_us()
         reply = plain_reply(effects, cause, self._services)
         if reply is not None:
@@ -218,8 +216,9 @@ class ShardOutbox:
         ):
             resplit(self._shard, self, send, pieces, services)
             return
-        moves, facts = judge(send, outcome, services)
-        self.end(send, moves, facts)
+        now_us = services.clock.wall_us()
+        moves, facts = judge(send, outcome, services, now_us=now_us)
+        self.end(send, moves, facts, now_us=now_us)
 
     def looked_up(self, message: LookedUp) -> None:
         """A look-up of an uncertain send has ended."""
@@ -241,7 +240,7 @@ class ShardOutbox:
             return lane, False
         if not delivery.line.try_take(key, is_bulk=content.is_bulk):
             return lane, False
-        shard.hold(delivery.pool)
+        shard.held[delivery.pool] += 1
         lane.busy = True
         lane.paused = True
         return lane, True
@@ -249,19 +248,18 @@ class ShardOutbox:
     def _unreserve(self, lane: OutboxLane, row: PendingRow) -> None:
         lane.busy = False
         delivery = self._services.deliveries[row.record.channel]
-        self._shard.unhold(delivery.pool)
+        self._shard.held[delivery.pool] -= 1
         delivery.line.give_back(row.record.conversation_key)
 
     def _start(self, lane: OutboxLane, row: PendingRow) -> None:
         """Send a row whose start is on disk and whose slot is reserved."""
         delivery = self._services.deliveries[row.record.channel]
         send = Send(self._shard, lane, row, delivery)
-        self._shard.unhold(delivery.pool)
+        self._shard.held[delivery.pool] -= 1
         if self._shard.is_stopping:
-            move = outbox_move(
-                row.record, Release(), now_us=self._services.clock.wall_us(), claim=row.record.claim
-            )
-            self.end(send, (move,))
+            now_us = self._services.clock.wall_us()
+            move = outbox_move(row.record, Release(), now_us=now_us, claim=row.record.claim)
+            self.end(send, (move,), now_us=now_us)
             return
         self.sends[row.record.id] = send
         delivery.pool.start(send)
@@ -299,7 +297,7 @@ class ShardOutbox:
                 self.back_off(lane, row, rest)
                 return
             if delivery.line.try_take(record.conversation_key, is_bulk=row.content.is_bulk):
-                self._shard.hold(delivery.pool)
+                self._shard.held[delivery.pool] += 1
                 self._line_up(lane, delivery)
             else:
                 lane.waiting = True
@@ -321,7 +319,7 @@ class ShardOutbox:
         lane.waiting = False
         may_go = self._shard.outbox is self and not self._services.draining and lane.is_ready
         if may_go:
-            self._shard.hold(delivery.pool)
+            self._shard.held[delivery.pool] += 1
             self._line_up(lane, delivery)
         return may_go
 
@@ -332,18 +330,19 @@ class ShardOutbox:
         if row.record.state is OutboxState.UNCERTAIN and delivery.can_look_up and not row.is_looked_up:
             send = Send(self._shard, lane, row, delivery, is_lookup=True)
             self.sends[row.record.id] = send
-            self._shard.unhold(delivery.pool)
+            self._shard.held[delivery.pool] -= 1
             delivery.pool.start(send)
             return
         self._to_start.append((lane, row))
         self._shard.flush_soon()
 
-    def end(self, send: Send, moves: tuple[OutboxMove, ...], facts: tuple[Fact, ...] = ()) -> None:
+    def end(
+        self, send: Send, moves: tuple[OutboxMove, ...], facts: tuple[Fact, ...] = (), *, now_us: int
+    ) -> None:
         """Commit the end of a send or look-up together with the start of the next one of the conversation."""
         shard, lane, row = self._shard, send.lane, send.row
         pool = send.delivery.pool
         after = moves[-1].after
-        now_us = self._services.clock.wall_us()
         if is_drop(moves[-1]):
             self.lanes.drop(lane, lambda waiting: is_later_part(waiting.record, after))
             moves = (*moves, *moves_of_drop(moves[-1], self._services.store.reader, now_us=now_us))
@@ -353,7 +352,7 @@ class ShardOutbox:
             all_moves = moves
         else:
             send.holds_slot = False
-            shard.hold(pool)
+            shard.held[pool] += 1
             all_moves = (*moves, following.start_move(now_us))
 
         def then(_: Committed) -> None:
@@ -361,7 +360,7 @@ class ShardOutbox:
             send.outcome_message = None  # it holds the send: a cycle
             row.record = after
             if after.status is OutboxStatus.SENT:
-                self._services.count("sent")
+                self._services.counters["sent"] += 1
                 self.lanes.release(row)
             else:
                 self._settle(lane, row)
