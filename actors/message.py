@@ -5,7 +5,7 @@ from collections.abc import Callable
 from enum import StrEnum, unique
 from functools import partial
 from operator import attrgetter, is_not
-from typing import cast
+from typing import TypeGuard, cast
 
 import attrs
 
@@ -90,7 +90,7 @@ _rare_of = attrgetter(
     "extensions.entities",
 )
 _NOTHING_RARE = (None, None, (), (), ())
-_is_given = cast("Callable[[str | None], bool]", partial(is_not, None))
+_is_given = cast("Callable[[str | None], TypeGuard[str]]", partial(is_not, None))
 # Printable ASCII without outer spaces, one id a line.
 _PLAIN_IDS = re.compile(r"[!-~](?:[ -~]*[!-~])?(?:\n[!-~](?:[ -~]*[!-~])?)*")
 

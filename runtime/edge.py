@@ -105,7 +105,7 @@ class EdgeActor:
         info = services.store.info
         kept: tuple[Fact, ...] = ()
         self.last_received_us = now_us = services.clock.wall_us()
-        if self.reports.clear():
+        if self.reports.last is not None and self.reports.clear():
             self._log.info("edge.recovered")
         recipients = services.deliveries[adapter.name].recipients
         if recipients.concern(inbound):

@@ -10,7 +10,7 @@ from ..actors.errors import BusError, Code
 from ..actors.keys import shard_of
 from ..actors.message import BusMessage
 from ..actors.value import changed
-from ..storage.commands import Duplicate, Fact, NewInbox, Publish, Refused, Stored
+from ..storage.commands import Duplicate, Fact, NewInbox, Outcome, Publish, Refused, Stored
 from ..storage.records import InboxRecord, InboxStatus
 from .channel import UNKNOWN_TOPIC
 from .shard_messages import Accepted
@@ -76,7 +76,14 @@ class Inbox:
             raise BusError(Code.BUS_CLOSED, "the runtime is stopping")
         # Cancelled before the hand-over, nothing is stored: with a token free nothing below would wait until then.
         await trio.lowlevel.checkpoint_if_cancelled()
-        status = InboxStatus.REFUSED if refusal is not None else self._status(message)
+        handler, status = None, InboxStatus.QUEUED
+        if refusal is not None:
+            status = InboxStatus.REFUSED
+        else:
+            handler = services.topology.handler_of(message.topic, message.channel)
+            if handler is None:
+                self._check_parked(message)
+                status = InboxStatus.PARKED
         intake, key = services.intake, message.conversation_key
         home = shard_of(key, len(services.shards))
         shard = services.shards[home]
@@ -108,7 +115,7 @@ class Inbox:
             accepted_at_us=at_us,
             errors=() if refusal is None else (failure(refusal.code, refusal.message, at_us, 0),),
         )
-        row = QueuedRow(record, message, holds_token=holds_token)
+        row = QueuedRow(record, message, holds_token=holds_token, handler=handler)
         accept = shard.inbox.offer(row) if status is InboxStatus.QUEUED else Accepted(shard, row, None)
         part = Publish(
             row=NewInbox(record=record, message=message, dedupe_key=dedupe_key),
@@ -136,22 +143,23 @@ class Inbox:
                 services.count("refused_stored")
         elif isinstance(outcome, Duplicate):
             services.count("duplicates")
-        elif isinstance(outcome, Refused):
-            intake.store.refused(outcome.error.code)
-            raise outcome.error
         else:
-            raise AssertionError("a publish settles as stored, duplicate or refused")
+            raise self._refusal(outcome)
         if intake.store.code is not None:
             intake.store.stored()
         return outcome
 
-    def _status(self, message: BusMessage) -> InboxStatus:
-        topology = self._services.topology
-        if topology.handler_of(message.topic, message.channel) is not None:
-            return InboxStatus.QUEUED
+    def _refusal(self, outcome: Outcome | None) -> BusError:
+        if isinstance(outcome, Refused):
+            self._services.intake.store.refused(outcome.error.code)
+            return outcome.error
+        raise AssertionError("a publish settles as stored, duplicate or refused")
+
+    def _check_parked(self, message: BusMessage) -> None:
+        """Refuse what no handler takes, unless it is to be parked."""
         if self._park_unhandled or message.topic == UNKNOWN_TOPIC:
-            return InboxStatus.PARKED
-        topology.check_conversation_topic(message.topic)
+            return
+        self._services.topology.check_conversation_topic(message.topic)
         raise BusError(
             Code.NO_SUBSCRIBER,
             f"no handler of topic {message.topic} takes channel {message.channel}",

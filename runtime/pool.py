@@ -202,7 +202,7 @@ class WorkerPool(Generic[J]):
     async def _worker(self) -> None:
         # Only who was woken says so: while another is on its way, the one that goes on with the next job wakes nobody.
         self._waking = False
-        ready = self._ready
+        ready, running = self._ready, self._running
         while True:
             job: J | None = None
             error: BaseException | None = None
@@ -230,7 +230,11 @@ class WorkerPool(Generic[J]):
                         if run.is_cancelled:
                             break
                         ended, job = job, None
-                        self._end(ended, error)
+                        if self._revoked or self.took is not None:
+                            self._end(ended, error)
+                        else:
+                            del running[ended]
+                            ended.ended(error, timed_out=False, cancelled=False)
                         # A worker may wait for long, and what it did last would be kept as long.
                         del ended
                         error = None

@@ -190,11 +190,9 @@ class ShardInbox:
         context = turn.context
         if context is None:
             raise AssertionError("a turn that ended well has a context")
-        write = context.state_write
-        writes = () if write is None else (write,)
-        effects = context.effects
+        write, effects = context.state_write, context.effects
         planned = self._shard.outbox.plan(turn.row, effects) if effects else None
-        self._end(turn, _DONE, planned, writes)
+        self._end(turn, _DONE, planned, () if write is None else (write,))
 
     def _fail(self, turn: Turn, error: BaseException) -> None:
         self._end(turn, failed_turn(turn, error, self._services))
@@ -250,10 +248,7 @@ class ShardInbox:
                 self._start(lane, following)
             else:
                 lane.busy = False
-                if lane.queue:
-                    self._look(lane)
-                else:
-                    self.lanes.settle(lane)
+                self._look(lane)
 
         def refused(error: BusError) -> None:
             if following is not None:
@@ -292,7 +287,7 @@ class ShardInbox:
         """Start the turn of a row whose claim is on disk and whose slot is reserved."""
         services, shard, record = self._services, self._shard, row.record
         topic = services.topics[record.topic]
-        handler = services.topology.handler_of(record.topic, record.channel)
+        handler = row.handler or services.topology.handler_of(record.topic, record.channel)
         if handler is None:
             raise AssertionError("only rows with a handler are claimed")
         turn = Turn(
@@ -347,7 +342,8 @@ class ShardInbox:
             self._held.hold(lane, row.seq, breaker)
             return
         pool = topic.pool
-        if self._reserve(pool):
+        if pool.try_reserve():
+            self._shard.held[pool] += 1
             self._line_up(lane, pool)
         else:
             lane.waiting = True
@@ -388,12 +384,6 @@ class ShardInbox:
             self._look(lane)
 
         self._shard.submit_moves(inbox=(move,), then=then)
-
-    def _reserve(self, pool: TurnPool) -> bool:
-        if pool.try_reserve():
-            self._shard.held[pool] += 1
-            return True
-        return False
 
     def _give_back(self, pool: TurnPool) -> None:
         self._shard.held[pool] -= 1

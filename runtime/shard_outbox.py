@@ -18,7 +18,7 @@ from .outbox_rules import Release, Start, next_outbox_record, outbox_move
 from .outbox_steps import placed
 from .resplit import pieces_of, resplit
 from .retry import rest_us
-from .send import PendingRow, Send, place_of
+from .send import PendingRow, Send
 from .send_judgement import judge
 from .send_outcome import lets_next_go
 from .send_refusal import refuse_unreachable
@@ -177,26 +177,6 @@ class ShardOutbox:
         send.is_ending = False
         if send.outcome_message is not None:
             self._shard.tell(send.outcome_message)
-
-    def let_go(self, record: OutboxRecord) -> None:
-        """A person decides over this row: if it waits as the head of its lane, the lane goes on without it."""
-        lane = self.lanes.find(record.conversation_key)
-        if lane is not None and lane.queue and lane.queue[0].record.id == record.id:
-            if lane.due_us is not None:
-                self.lanes.wake(lane)
-            self.lanes.release(self.lanes.take(lane))
-            self.look(lane)
-        elif lane is not None:
-            self.lanes.pass_over(lane, place_of(record))
-        if lane is not None:
-            self.lanes.drop(lane, lambda row: is_later_part(row.record, record))
-
-    def decided(self, record: OutboxRecord) -> None:
-        """A decision over this row is on disk: what it blocked goes on."""
-        delivery = self._services.deliveries.get(record.channel)
-        if delivery is not None and delivery.adapter.caps.block_on_uncertain:
-            self.lanes.read_again(record.conversation_key, place_of(record))
-            self._shard.flush_soon()
 
     # --- outcomes --------------------------------------------------------------------------------------------
 

@@ -152,6 +152,8 @@ class ThreadDrive:
         self._passes = passes
         self._orphaned = orphaned
         self._queue: SimpleQueue[Entry | None] = SimpleQueue()
+        self.put: Callable[[Entry], None] = self._queue.put
+        """See `Drive`."""
         self._in_hand: list[Entry] = []
         self._passed: SimpleQueue[int] = SimpleQueue()
         self._commits = 0
@@ -162,10 +164,6 @@ class ThreadDrive:
         self._server: trio.lowlevel.Task | None = None
         self._error: BaseException | None = None
         self._limit_s = math.inf
-
-    def put(self, entry: Entry) -> None:
-        """See `Drive`."""
-        self._queue.put(entry)
 
     def wind_down(self) -> None:
         """See `Drive`. The thread looks at it after each try."""
