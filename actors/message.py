@@ -26,6 +26,7 @@ __all__ = [
     "Direction",
     "clean_text",
     "is_plain",
+    "is_plain_text",
     "validate_message",
 ]
 
@@ -182,6 +183,36 @@ def validate_message(message: BusMessage) -> None:
     if message.extensions is not EMPTY:
         _check_extensions(message.extensions)
     _check_size(message)
+
+
+def is_plain_text(topic: str, key: str, text: str, created_at_us: int, ids: tuple[str | None, ...]) -> bool:
+    """Whether a message made of these alone certainly keeps every rule; all else of it is of our own making.
+
+    Args:
+        topic, key, text, created_at_us: As in the message; the text has no lone surrogate.
+        ids: The texts that become ids; the first one is required.
+    Raises:
+        BusError: INVALID_MESSAGE, the key certainly keeps none.
+    """
+    try:
+        joined = "\n".join(filter(_is_given, ids))
+        is_known = topic in DIALOGUE_TOPICS
+    except TypeError:
+        return False
+    if (
+        not is_known
+        or ids[0] is None
+        or not text
+        or _PLAIN_IDS.fullmatch(joined) is None
+        # Some ids stand in the message two or three times.
+        or (3 * len(joined) + 2 * len(key) + len(text)) * 4 > MAX_MESSAGE_BYTES // 2
+        or not 0 <= created_at_us <= MAX_AT_US
+        or not key.isascii()
+        or key[-1] <= " "
+    ):
+        return False
+    check_conversation_key(key)
+    return True
 
 
 def is_plain(message: BusMessage) -> bool:

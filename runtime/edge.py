@@ -13,11 +13,11 @@ from ..actors.child import crash_in
 from ..actors.codec import pack_plain, unpack_plain
 from ..actors.errors import BusError, Code, error_code_of
 from ..actors.keys import shard_of
-from ..actors.message import BusMessage, clean_text, validate_message
+from ..actors.message import BusMessage, clean_text
 from ..actors.names import canonical
 from ..storage.commands import Duplicate, Fact, Stored
 from .adapter_start import Start, is_of_the_runtime
-from .arrival import CONTENT_CODES, message_of
+from .arrival import CONTENT_CODES, check_arrival, message_of
 from .channel import UNKNOWN_TOPIC, Adapter, Inbound
 from .defaults import ADAPTER_SLOW_S, ADAPTER_START_S
 from .edge_report import EdgeReports, EdgeState
@@ -122,7 +122,7 @@ class EdgeActor:
                 store_made_at_us=info.created_at_us,
                 now_us=now_us,
             )
-            validate_message(made)
+            check_arrival(inbound, made)
             message = made
             dedupe_key = f"in:{adapter.name}:{inbound.platform_message_id}"
             accept = self._accept_waiting if adapter.caps.waits else self._inbox.accept
