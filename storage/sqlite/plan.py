@@ -12,23 +12,27 @@ TimerStep = tuple[str, Row, bool]
 """Statement, what it binds, whether it must change exactly one row."""
 PruneStep = tuple[Prune, int, int]
 """What to prune, the change number before those of its emptied rows, when."""
-Transition = tuple[int, str, int, str, str, str, int, int, str | None]
-"""shard, kind, identity, from, to, event, claim, at, code."""
+Transition = tuple[int, tuple[str, int, str, str, str, int, int, str | None, int]]
+"""shard; kind, identity, from, to, event, claim, at, code, instance."""
 
 
 @attrs.define
 class Plan:
     """The rows of one transaction by kind, in the order the kinds are written; timers in the order of their parts."""
 
+    new_inbox: list[Row] = attrs.Factory(list[Row])
     inbox: list[Row] = attrs.Factory(list[Row])
     events: list[Row] = attrs.Factory(list[Row])
     inbox_moves: list[Row] = attrs.Factory(list[Row])
+    failed_inbox_moves: list[Row] = attrs.Factory(list[Row])
     inbox_tails: list[Row] = attrs.Factory(list[Row])
     running: list[Row] = attrs.Factory(list[Row])
     steps: list[Row] = attrs.Factory(list[Row])
     states: dict[str, Row | None] = attrs.Factory(dict[str, Row | None])
+    new_outbox: list[Row] = attrs.Factory(list[Row])
     outbox: list[Row] = attrs.Factory(list[Row])
     outbox_moves: list[Row] = attrs.Factory(list[Row])
+    failed_outbox_moves: list[Row] = attrs.Factory(list[Row])
     outbox_tails: list[Row] = attrs.Factory(list[Row])
     outbox_rewrites: list[Row] = attrs.Factory(list[Row])
     emits: list[Row] = attrs.Factory(list[Row])
