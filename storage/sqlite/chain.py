@@ -39,7 +39,6 @@ class Linker:
         """The hash of one row: SHA-256 of the hash before it and the msgpack array of the row's columns."""
         return sha256(before + self._pack(columns)).digest()
 
-
     def chain(self, transitions: Iterable[Transition], numbers: Numbers, plan: Plan) -> None:
         """Add a history row for every transition, in order.
 

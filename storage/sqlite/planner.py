@@ -10,21 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ...actors.codec import CODEC_VERSION, pack_event
 from ...actors.errors import BusError, Code
 from ..commands import (
+    Claim,
     Commit,
     Committed,
-    DropTimer,
     Duplicate,
-    EmitNumber,
     InboxMove,
     Leased,
-    NewEvent,
     NewInbox,
     NewOutbox,
-    NewRow,
-    NewTimer,
     OutboxMove,
     Outcome,
     Part,
@@ -32,22 +27,12 @@ from ..commands import (
     Refused,
     Stored,
 )
-from ..records import InboxStatus, OutboxState
 from .chain import Linker
 from .emits import pack_emit
-from .known import (
-    FirstEvent,
-    FirstInbox,
-    FirstOutbox,
-    Identity,
-    Known,
-    check_same_send,
-    emit_key,
-    is_other_event,
-    is_other_message,
-)
+from .known import Known
+from .new_rows import OPEN, NewRows
 from .numbers import Numbers
-from .plan import Plan, Transition, check_home
+from .plan import check_home
 from .purge import plan_purge
 from .rows import (
     INBOX_GUARDS,
@@ -55,39 +40,22 @@ from .rows import (
     control_row,
     fact_row,
     inbox_move,
-    inbox_row,
-    new_inbox_row,
-    new_outbox_row,
     outbox_move,
     outbox_rewrite,
-    outbox_row,
     state_row,
     with_errors,
 )
 from .steps import plan_in_turn
 from .text_seqs import TextSeqs
-from .timers import shard_of_timer, timer_step
+from .timers import timer_step
 
-# The members that are met by each message: a look-up in the enum costs as much as ten steps on Python 3.11.
-_QUEUED: Final = InboxStatus.QUEUED
-_RUNNING: Final = InboxStatus.RUNNING
-_READY: Final = OutboxState.READY
-_FLYING: Final = OutboxState.FLYING
-
-_ACCEPT_WORDS: Final = {
-    _RUNNING: "accept+claim",
-    InboxStatus.REFUSED: "refuse",
-    InboxStatus.PARKED: "park",
-}
-
-# Most are running before or after: a tuple is searched by identity.
-_OPEN: Final = (_RUNNING, _QUEUED, InboxStatus.FAILED)
 _CLAIMABLE: Final = (NewInbox, NewOutbox)
 
 _NOTHING_NEW: Final = Committed()
+"""What most Commits come to: one for all of them."""
 
 
-class Planner:
+class Planner(NewRows):
     """Plans parts one after the other; after `finish`, `plan` and `numbers` hold what they add up to.
 
     Args:
@@ -98,33 +66,15 @@ class Planner:
         linker: The writer's own.
     """
 
-    __slots__ = (
-        "_atomic",
-        "_events",
-        "_inbox",
-        "_instance",
-        "_known",
-        "_linker",
-        "_outbox",
-        "_transitions",
-        "numbers",
-        "plan",
-    )
+    __slots__ = ("_atomic", "_known", "_linker")
 
     def __init__(
         self, numbers: Numbers, *, instance: int, atomic: bool, known: Known, linker: Linker
     ) -> None:
-        self.numbers = numbers
-        self.plan = Plan()
-        self._instance = instance
+        super().__init__(numbers, instance=instance, known=known)
         self._atomic = atomic
         self._known = known
-        # What stands under a key, on disk or by a row of this batch.
-        self._inbox: dict[str, FirstInbox] = dict(known.inbox)
-        self._events: dict[str, FirstEvent] = dict(known.events)
-        self._outbox: dict[Identity, FirstOutbox] = dict(known.outbox)
         self._linker = linker
-        self._transitions: list[Transition] = []
 
     def add(self, part: Part) -> Outcome:
         """Plan one part.
@@ -150,21 +100,23 @@ class Planner:
 
     def _publish(self, part: Publish) -> Outcome:
         row = part.row
-        claim = part.claim
-        claimed = (
-            claim is not None
-            and isinstance(row, _CLAIMABLE)
-            and claim.shard == row.record.shard
-            and claim.epoch == self.numbers.epochs[claim.shard]
-        )
         if isinstance(row, NewInbox) and part.relayed is None:
+            claimed = part.claim is not None and self._holds(part.claim, row.record.shard)
             outcome = self._accept(row, part.at_us, claimed, row.dedupe_key)
         else:
+            claimed = (
+                part.claim is not None
+                and isinstance(row, _CLAIMABLE)
+                and self._holds(part.claim, row.record.shard)
+            )
             outcome = self._new_row(row, part.at_us, claimed, part.relayed)
         # Also beside a duplicate: its message is on disk, so the edge's position may move on.
         for fact in part.facts:
             self.plan.facts[fact.namespace, fact.key] = fact_row(fact, part.at_us)
         return outcome
+
+    def _holds(self, claim: Claim, shard: int) -> bool:
+        return claim.shard == shard and claim.epoch == self.numbers.epochs[shard]
 
     def _commit(self, part: Commit) -> Outcome:
         shard = part.shard
@@ -229,113 +181,6 @@ class Planner:
             check_home(new.id, new.shard, part.shard)
         return tuple(self._new_row(row, part.at_us, False, None) for row in part.arrivals)
 
-    def _new_row(
-        self, row: NewRow, at_us: int, claimed: bool, number: EmitNumber | None
-    ) -> Stored | Duplicate:
-        if isinstance(row, NewInbox):
-            return self._accept(row, at_us, claimed, row.dedupe_key if number is None else emit_key(number))
-        if isinstance(row, NewOutbox):
-            return self._send(row, at_us, claimed, self._next_seq(row.record.shard))
-        if isinstance(row, NewTimer | DropTimer):
-            self.plan.timers.append(timer_step(row, shard_of_timer(row)))
-            return Stored(0, 0, 0, claimed=False)
-        return self._append(row, at_us, row.dedupe_key or (None if number is None else emit_key(number)))
-
-    def _accept(self, new: NewInbox, at_us: int, claimed: bool, key: str) -> Stored | Duplicate:
-        record = new.record
-        message = new.message
-        first = self._inbox.get(key)
-        if first is not None:
-            return Duplicate(*first[:3], is_other_message(first[3], message))
-        numbers = self.numbers
-        shard = record.shard
-        offset = numbers.take_offset((record.topic, record.partition))
-        seq = self._next_seq(shard)
-        numbers.change_seq = change = numbers.change_seq + 1
-        status, claim, code = record.status, record.claim, None
-        if (status is _QUEUED or status is _RUNNING) and not record.errors:
-            epoch, started_us = record.epoch, record.started_at_us
-            if claimed:
-                status, claim, epoch, started_us = _RUNNING, 1, self._instance, at_us
-            else:
-                status, claim = _QUEUED, 0
-            self.plan.new_inbox.append(
-                new_inbox_row(record, message, seq, offset, status, claim, epoch, started_us, change, key)
-            )
-        else:
-            claimed = False
-            code = record.errors[-1].code if record.errors else None
-            self.plan.inbox.append(inbox_row(record, message, seq, offset, change, key))
-        numbers.open_messages += status in _OPEN
-        row_id = record.id
-        if row_id >= numbers.next_inbox_id:
-            numbers.next_inbox_id = row_id + 1
-        word = _ACCEPT_WORDS.get(status, "accept")
-        self._transitions.append((shard, ("in", row_id, "", status, word, claim, at_us, code, self._instance)))
-        self._inbox[key] = (row_id, record.partition, offset, message)
-        return Stored(row_id, seq, offset, claimed)
-
-    def _append(self, new: NewEvent, at_us: int, key: str | None) -> Stored | Duplicate:
-        event = new.event
-        if key is not None:
-            first = self._events.get(key)
-            if first is not None:
-                return Duplicate(*first[:3], is_other_event(first[3], event))
-        numbers = self.numbers
-        offset, ts_us = numbers.take_event((event.topic, new.partition), at_us)
-        self.plan.events.append(
-            (
-                new.id, new.shard, event.topic, new.partition, offset, ts_us, event.key, key, CODEC_VERSION,
-                pack_event(event),
-            )
-        )  # fmt: skip
-        numbers.next_event_id = max(numbers.next_event_id, new.id + 1)
-        if key is not None:
-            self._events[key] = (new.id, new.partition, offset, event)
-        return Stored(new.id, 0, offset, claimed=False)
-
-    def _sends(self, sends: tuple[NewOutbox, ...], shard: int, at_us: int) -> tuple[Stored | Duplicate, ...]:
-        """The new sends of a Commit; a piece of a part has the seq of its text already."""
-        for new in sends:
-            if new.record.shard != shard:
-                check_home(new.record.id, new.record.shard, shard)
-        if len(sends) == 1:
-            (new,) = sends
-            seq = new.record.seq or self._next_seq(shard)
-            return (self._send(new, at_us, new.record.in_flight, seq),)
-        seqs = TextSeqs(self._next_seq)
-        return tuple(
-            self._send(new, at_us, new.record.in_flight, new.record.seq or seqs.of(new.record)) for new in sends
-        )
-
-    def _send(self, new: NewOutbox, at_us: int, started: bool, seq: int) -> Stored | Duplicate:
-        record = new.record
-        content = new.content
-        identity = (record.channel, record.idempotency_key, record.part)
-        first = self._outbox.get(identity)
-        if first is not None:
-            check_same_send(first, record, content)
-            return Duplicate(*first[:3], conflict=False)
-        numbers = self.numbers
-        numbers.change_seq = change = numbers.change_seq + 1
-        row_id = record.id
-        shard = record.shard
-        state, claim, code = record.state, record.claim, None
-        if (state is _READY or state is _FLYING) and not record.errors:
-            state, claim = (_FLYING, 1) if started else (_READY, 0)
-            started_us = at_us if started else None
-            self.plan.new_outbox.append(new_outbox_row(record, content, seq, started_us, change))
-        else:
-            started = False
-            code = record.errors[-1].code if record.errors else None
-            self.plan.outbox.append(outbox_row(record, content, seq, change))
-        if row_id >= numbers.next_outbox_id:
-            numbers.next_outbox_id = row_id + 1
-        word = "enqueue+start" if started else "enqueue"
-        self._transitions.append((shard, ("out", row_id, "", state, word, claim, at_us, code, self._instance)))
-        self._outbox[identity] = (row_id, shard, seq, record.conversation_key, content)
-        return Stored(row_id, seq, seq, started)
-
     def _emit(self, part: Commit) -> tuple[Stored | Duplicate, ...]:
         if self._atomic:
             return tuple(self._arrivals(part))
@@ -382,7 +227,7 @@ class Planner:
             else:
                 plan.inbox_moves.append(row)
             was, status, word = before.status, after.status, move.event
-            numbers.open_messages += (status in _OPEN) - (was in _OPEN)
+            numbers.open_messages += (status in OPEN) - (was in OPEN)
             if word == "fail":
                 numbers.retried_turns += 1
             self._transitions.append(
@@ -414,10 +259,15 @@ class Planner:
             word = move.event
             if word == "failed":
                 numbers.retried_sends += 1
-            said = ("out", row_id, before.state, after.state, word, after.claim, at_us, move.code, self._instance)
+            said = (
+                "out",
+                row_id,
+                before.state,
+                after.state,
+                word,
+                after.claim,
+                at_us,
+                move.code,
+                self._instance,
+            )
             self._transitions.append((shard, said))
-
-    def _next_seq(self, shard: int) -> int:
-        seqs = self.numbers.seqs
-        seqs[shard] = seq = seqs[shard] + 1
-        return seq

@@ -35,7 +35,8 @@ def _move(table: str, columns: str, errors: str, guard: str) -> str:
 
 
 _INBOX_CHANGES: Final = (
-    "status, claim, failures, crashes, blames, generation, epoch, started_at, done_at, dead_at, next_at, wait, change_seq"
+    "status, claim, failures, crashes, blames, generation, epoch, started_at, done_at, dead_at, next_at, wait,"
+    " change_seq"
 )
 _OUTBOX_CHANGES: Final = (
     "status, in_flight, claim, attempts, accepted, deduped, platform_message_id, degraded, generation, updated_at,"
