@@ -12,7 +12,6 @@ from typing import Final
 
 from ...actors.errors import BusError, Code
 from ..commands import (
-    Claim,
     Commit,
     Committed,
     Duplicate,
@@ -99,24 +98,24 @@ class Planner(NewRows):
         self._linker.chain(self._transitions, self.numbers, self.plan)
 
     def _publish(self, part: Publish) -> Outcome:
-        row = part.row
+        row, claim, epochs = part.row, part.claim, self.numbers.epochs
         if isinstance(row, NewInbox) and part.relayed is None:
-            claimed = part.claim is not None and self._holds(part.claim, row.record.shard)
+            claimed = (
+                claim is not None and claim.epoch == epochs[claim.shard] and claim.shard == row.record.shard
+            )
             outcome = self._accept(row, part.at_us, claimed, row.dedupe_key)
         else:
             claimed = (
-                part.claim is not None
+                claim is not None
                 and isinstance(row, _CLAIMABLE)
-                and self._holds(part.claim, row.record.shard)
+                and claim.epoch == epochs[claim.shard]
+                and claim.shard == row.record.shard
             )
             outcome = self._new_row(row, part.at_us, claimed, part.relayed)
         # Also beside a duplicate: its message is on disk, so the edge's position may move on.
         for fact in part.facts:
             self.plan.facts[fact.namespace, fact.key] = fact_row(fact, part.at_us)
         return outcome
-
-    def _holds(self, claim: Claim, shard: int) -> bool:
-        return claim.shard == shard and claim.epoch == self.numbers.epochs[shard]
 
     def _commit(self, part: Commit) -> Outcome:
         shard = part.shard
