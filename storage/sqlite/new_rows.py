@@ -16,7 +16,7 @@ from ..commands import (
     NewTimer,
     Stored,
 )
-from ..records import InboxStatus, OutboxState
+from ..records import InboxStatus, OutboxState, OutboxStatus
 from .known import (
     FirstEvent,
     FirstInbox,
@@ -37,6 +37,7 @@ from .timers import shard_of_timer, timer_step
 # The members that each message meets: a look-up in the enum costs as much as ten steps on Python 3.11.
 _QUEUED: Final = InboxStatus.QUEUED
 _RUNNING: Final = InboxStatus.RUNNING
+_PENDING: Final = OutboxStatus.PENDING
 _READY: Final = OutboxState.READY
 _FLYING: Final = OutboxState.FLYING
 
@@ -168,18 +169,20 @@ class NewRows:
         numbers.change_seq = change = numbers.change_seq + 1
         row_id = record.id
         shard = record.shard
-        state, claim, code = record.state, record.claim, None
-        if (state is _READY or state is _FLYING) and not record.errors:
-            state, claim = (_FLYING, 1) if started else (_READY, 0)
-            started_us = at_us if started else None
+        code = None
+        if record.status is _PENDING and record.uncertain_since_us is None and not record.errors:
+            if started:
+                state, claim, word, started_us = _FLYING, 1, "enqueue+start", at_us
+            else:
+                state, claim, word, started_us = _READY, 0, "enqueue", None
             self.plan.new_outbox.append(new_outbox_row(record, content, seq, started_us, change))
         else:
             started = False
+            state, claim, word = record.state, record.claim, "enqueue"
             code = record.errors[-1].code if record.errors else None
             self.plan.outbox.append(outbox_row(record, content, seq, change))
         if row_id >= numbers.next_outbox_id:
             numbers.next_outbox_id = row_id + 1
-        word = "enqueue+start" if started else "enqueue"
         self._transitions.append(
             (shard, ("out", row_id, "", state, word, claim, at_us, code, self._instance))
         )
