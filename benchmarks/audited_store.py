@@ -5,6 +5,8 @@ some six times as many rows. The chains and their anchors are right, but for the
 """
 
 import json
+import logging
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Final
 import apsw
 import attrs
 import msgpack
+import structlog
 import trio
 
 from shardline import Runtime, Topology
@@ -66,10 +69,9 @@ _OUTBOX: Final = _insert(
     " platform_message_id generation created_at updated_at last_attempt_at sent_at next_attempt_at uncertain_since"
     " errors change_seq inbox_id codec body",
 )
-_HISTORY: Final = _insert(
-    "history", 'shard hseq kind identity "from" "to" event claim at code instance h'
-)
+_HISTORY: Final = _insert("history", 'shard hseq kind identity "from" "to" event claim at code instance h')
 
+Row = tuple[int | str | bytes | None, ...]
 Fault = tuple[str, str]
 """Check, `ref_id` of its finding."""
 
@@ -87,7 +89,15 @@ class Made:
     faults: frozenset[Fault]
 
 
-def make_store(path: Path, messages: int, *, faults: int = 0, name: str = "a", is_second: bool = False) -> Made:
+def make_store(
+    path: Path,
+    messages: int,
+    *,
+    faults: int = 0,
+    name: str = "a",
+    is_second: bool = False,
+    conversations: int = CONVERSATIONS,
+) -> Made:
     """Make a store.
 
     Args:
@@ -95,10 +105,11 @@ def make_store(path: Path, messages: int, *, faults: int = 0, name: str = "a", i
         messages: How many, all answered.
         faults: How many of each kind, spread over the store.
         name: Tells the keys of one store from those of another one.
+        conversations: Over how many the messages are spread; with few of them faults need fewer messages.
         is_second: Another store holds the other half of what two stores do wrong; it is found in this one.
     """
     trio.run(_make_empty, path)
-    return _Filler(path, messages, faults, name, is_second=is_second).run()
+    return _Filler(path, messages, faults, name, conversations, is_second=is_second).run()
 
 
 async def _make_empty(path: Path) -> None:
@@ -108,28 +119,31 @@ async def _make_empty(path: Path) -> None:
 
 
 class _Filler:
-    def __init__(self, path: Path, messages: int, faults: int, name: str, *, is_second: bool) -> None:
+    def __init__(
+        self, path: Path, messages: int, faults: int, name: str, conversations: int, *, is_second: bool
+    ) -> None:
+        self._conversations = conversations
         self._database = apsw.Connection(str(path))
         self._messages = messages
         self._name = name
         self._is_second = is_second
         self._linker = Linker()
-        self._heads = {shard: (0, FIRST_HEAD) for shard in range(SHARDS)}
+        self._heads = dict.fromkeys(range(SHARDS), (0, FIRST_HEAD))
         self._seq = [0] * SHARDS
         self._swapped: dict[tuple[str, int], int] = {}
-        self._history: list[tuple[object, ...]] = []
+        self._history: list[Row] = []
         self._anchors: list[tuple[int, int, bytes, int]] = []
         self._found: set[Fault] = set()
         self._rows = 0
         # One time for the stores that do something at the same time.
         self._begun_us = (time.time_ns() // 1000 // HOUR_US - 48) * HOUR_US
-        self._plan = _plan(messages, faults)
+        self._plan = _plan(messages, faults, conversations)
         self._partners = {
-            n + CONVERSATIONS for n, kind in self._plan.items() if kind.endswith("_out_of_order")
+            n + self._conversations for n, kind in self._plan.items() if kind.endswith("_out_of_order")
         }
         self._dead: dict[int, int] = {}
         for number, n in enumerate(n for n, kind in self._plan.items() if kind == "dead_letter_growth"):
-            self._dead |= {n + 2 * CONVERSATIONS * k: number for k in range(DEAD_ROWS)}
+            self._dead |= {n + 2 * self._conversations * k: number for k in range(DEAD_ROWS)}
 
     def run(self) -> Made:
         """Fill it."""
@@ -138,9 +152,14 @@ class _Filler:
         run("BEGIN IMMEDIATE")
         for first in range(1, self._messages + 1, _BLOCK):
             self._write(list(self._block(first, min(first + _BLOCK, self._messages + 1))))
-        self._database.executemany("INSERT INTO anchor (shard, hseq, h, at) VALUES (?, ?, ?, ?)", self._anchors)
+        self._database.executemany(
+            "INSERT INTO anchor (shard, hseq, h, at) VALUES (?, ?, ?, ?)", self._anchors
+        )
         for shard, (hseq, h) in self._heads.items():
-            run("UPDATE shard SET seq = ?, hseq = ?, h = ? WHERE shard = ?", (self._seq[shard], hseq, h, shard))
+            run(
+                "UPDATE shard SET seq = ?, hseq = ?, h = ? WHERE shard = ?",
+                (self._seq[shard], hseq, h, shard),
+            )
         last = self._messages + 1
         run(
             "UPDATE store_commit SET commit_seq = commit_seq + 1, change_seq = ?, next_inbox_id = ?,"
@@ -151,21 +170,21 @@ class _Filler:
         self._database.close()
         return Made(rows=self._rows, faults=frozenset(self._found))
 
-    def _write(self, rows: list[tuple[tuple[object, ...], tuple[object, ...] | None]]) -> None:
+    def _write(self, rows: list[tuple[Row, Row | None]]) -> None:
         many = self._database.executemany
-        many(_INBOX, [inbox for inbox, _ in rows])  # pyright: ignore[reportArgumentType]
-        many(_OUTBOX, [outbox for _, outbox in rows if outbox is not None])  # pyright: ignore[reportArgumentType]
-        many(_HISTORY, self._history)  # pyright: ignore[reportArgumentType]
+        many(_INBOX, [inbox for inbox, _ in rows])
+        many(_OUTBOX, [outbox for _, outbox in rows if outbox is not None])
+        many(_HISTORY, self._history)
         self._rows += len(rows) + sum(outbox is not None for _, outbox in rows) + len(self._history)
         self._history.clear()
 
-    def _block(self, first: int, end: int) -> Iterator[tuple[tuple[object, ...], tuple[object, ...] | None]]:
+    def _block(self, first: int, end: int) -> Iterator[tuple[Row, Row | None]]:
         for n in range(first, end):
             yield self._message(n, "dead" if n in self._dead else self._plan.get(n, ""))
 
-    def _message(self, n: int, fault: str) -> tuple[tuple[object, ...], tuple[object, ...] | None]:
+    def _message(self, n: int, fault: str) -> tuple[Row, Row | None]:
         is_shared = fault in _SHARED
-        key = f"both-{n}" if is_shared else f"{self._name}-{n % CONVERSATIONS}"
+        key = f"both-{n}" if is_shared else f"{self._name}-{n % self._conversations}"
         shard = shard_of(key, SHARDS)
         at = self._begun_us + 1000 * n + (10 if self._is_second else 0)
         claim, outcome = 1, "done"
@@ -198,7 +217,14 @@ class _Filler:
             self._found.add(("dead_letter_growth", f"fake/{dead_at}"))
         inbox = (
             *(n, shard, inbox_seq, "chat.message", shard, n, "fake", key, outcome, claim, 0, 0, 0, 0, 2),
-            *(at, at, at + 100 if outcome == "done" else None, dead_at, at if outcome == "failed" else None, "[]"),
+            *(
+                at,
+                at,
+                at + 100 if outcome == "done" else None,
+                dead_at,
+                at if outcome == "failed" else None,
+                "[]",
+            ),
             *(2 * n, f"in:fake:{self._name}:{n}", f"p{n}", f"k{n}", None, at, 0, 1, b""),
         )
         if fault == "inbox_unanswered":
@@ -207,7 +233,7 @@ class _Filler:
             return inbox, None
         return inbox, self._answer(n, shard, key, outbox_seq, at, fault)
 
-    def _answer(self, n: int, shard: int, key: str, seq: int, at: int, fault: str) -> tuple[object, ...]:
+    def _answer(self, n: int, shard: int, key: str, seq: int, at: int, fault: str) -> Row:
         self._record(shard, ("out", n, "", "flying", "enqueue+start", 1, at + 100))
         ends = {"stuck_pending": ("failed", "failed"), "uncertain_open": ("uncertain", "uncertain")}
         state, event = ends.get(fault, ("sent", "sent"))
@@ -219,13 +245,20 @@ class _Filler:
             self._found.add((fault, str(n)))
         if fault == "reconciliation":
             self._found.add((fault, f"out-{n}"))
-        said = n - CONVERSATIONS if fault == "duplicate_content" else n
+        said = n - self._conversations if fault == "duplicate_content" else n
         sent_key = f"both-{n}" if fault in _SHARED else f"{self._name}-{n}"
         is_sent = state == "sent"
         return (
             *(n, shard, seq, "fake", sent_key, 0, key),
             *("pending" if state == "uncertain" else state, 0, 6 if fault == "reconciliation" else 1),
-            *(2 if fault == "impossible_rows" else 1, int(is_sent), 0, f"m{n}" if is_sent else None, 0, at + 100),
+            *(
+                2 if fault == "impossible_rows" else 1,
+                int(is_sent),
+                0,
+                f"m{n}" if is_sent else None,
+                0,
+                at + 100,
+            ),
             *(at + 300, at + 100, at + 300 if is_sent else None, at + 300 if state == "failed" else None),
             *(at + 300 if state == "uncertain" else None, "[]", 2 * n + 1, n, 1),
             msgpack.packb({"content": {"kind": "text", "text": f"{self._name} says {said}"}}),
@@ -238,7 +271,7 @@ class _Filler:
         if table is not None:
             # The next message of the conversation takes this one's place, and this one stands behind it.
             self._found.add((fault, str(n)))
-            self._swapped[table, n + CONVERSATIONS] = mine[table]
+            self._swapped[table, n + self._conversations] = mine[table]
             mine[table] += 1_000_000_000
         if n in self._partners:
             for table in ("inbox", "outbox"):
@@ -254,15 +287,13 @@ class _Filler:
         changed_us: int = 0,
     ) -> str:
         hseq, before = self._heads[shard]
-        *start, at = row
-        kind, identity, left, entered, event, claim = start
+        kind, identity, left, entered, event, claim, at = row
         hseq += 1
         h = self._linker.link(
-            before, (shard, hseq, str(kind), int(identity), str(left), str(entered), str(event), int(claim), at,
-                     None, instance)
-        )  # fmt: skip
+            before, (shard, hseq, kind, identity, left, entered, event, claim, at, None, instance)
+        )
         self._heads[shard] = (hseq, h)
-        self._history.append((shard, hseq, *start, at + changed_us, None, instance, h))
+        self._history.append((shard, hseq, *row[:-1], at + changed_us, None, instance, h))
         if hseq % ANCHOR_ROWS == 0:
             self._anchors.append((shard, hseq, h, at))
         return f"{shard}/{hseq}"
@@ -275,26 +306,27 @@ class _Filler:
         return f"{shard}/{(hseq - 1) // ANCHOR_ROWS * ANCHOR_ROWS + 1}"
 
 
-def _plan(messages: int, faults: int) -> dict[int, str]:
+def _plan(messages: int, faults: int, conversations: int) -> dict[int, str]:
     """Which messages have which fault: far from each other, and from the ends."""
     plan: dict[int, str] = {}
     if not faults:
         return plan
-    step = 4 * CONVERSATIONS + 3
-    n = 2 * CONVERSATIONS
+    step = 4 * conversations + 3
+    n = 2 * conversations
     for _ in range(faults):
         for kind in FAULTS:
             plan[n] = kind
-            n += step if kind != "dead_letter_growth" else step + 2 * CONVERSATIONS * DEAD_ROWS
+            n += step if kind != "dead_letter_growth" else step + 2 * conversations * DEAD_ROWS
     if n > messages:
         raise ValueError(f"{faults} faults of each kind need {n:,} messages")
     return plan
 
 
 def _main() -> None:
-    import sys
-
-    made = make_store(Path(sys.argv[1]), int(sys.argv[2]), faults=int(sys.argv[3]) if len(sys.argv) > 3 else 0)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    made = make_store(
+        Path(sys.argv[1]), int(sys.argv[2]), faults=int(sys.argv[3]) if len(sys.argv) > 3 else 0
+    )
     print(json.dumps({"rows": made.rows, "faults": sorted(made.faults)}))
 
 

@@ -44,6 +44,15 @@ class _Array(Protocol):
     def __len__(self) -> int: ...
 
 
+class RecordBatch(Protocol):
+    """What Spark takes."""
+
+    @property
+    def num_rows(self) -> int:
+        """How many."""
+        ...
+
+
 class Batch(Protocol):
     """Rows as columns: a table of Arrow."""
 
@@ -73,11 +82,11 @@ class Batch(Protocol):
         """The rows that a mask names."""
         ...
 
-    def cast(self, target_schema: ArrowSchema) -> Batch:
-        """The same in the types of a schema."""
+    def select(self, columns: Sequence[str]) -> Batch:
+        """The same with some columns, in this order."""
         ...
 
-    def to_batches(self) -> list[object]:
+    def to_batches(self) -> list[RecordBatch]:
         """As record batches."""
         ...
 
@@ -175,7 +184,8 @@ class ParquetFile:
 
     def __init__(self, path: Path, columns: Sequence[Column]) -> None:
         self._writer = cast(
-            "_Writer", _parquet.ParquetWriter(path, arrow_schema(columns), compression="zstd", compression_level=1)
+            "_Writer",
+            _parquet.ParquetWriter(path, arrow_schema(columns), compression="zstd", compression_level=1),
         )
 
     def write(self, rows: Batch) -> None:

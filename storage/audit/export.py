@@ -149,7 +149,7 @@ class _Export:
                 stretch,
                 condition=condition,
                 values=values,
-                key=f"{day} || '/' || {channel}",
+                beside={"_key": f"{day} || '/' || {channel}"},
             )
             for batch in batches:
                 files.write(batch)

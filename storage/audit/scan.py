@@ -6,10 +6,11 @@ CSV text of thousands of rows, made and parsed without Python's lock: several th
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, cast
 from urllib.parse import quote
 
@@ -82,7 +83,7 @@ def scan(
     *,
     condition: str = "1",
     values: Sequence[Bound] = (),
-    key: str | None = None,
+    beside: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Batch]:
     """Read a part of a table, some thousands of rows at a time, in no order.
 
@@ -92,22 +93,28 @@ def scan(
         columns: Which of its columns.
         stretch: Which part.
         condition: SQL over the table's columns, with a `?` for each of `values`.
-        key: SQL of a text that is read beside the columns, as `_key`.
+        beside: Texts that are read beside the columns: name -> SQL.
     Raises:
         ArrowInvalid: a text is no UTF-8.
     """
     if any(column == CONTENT_HASH for column in columns):
         database.create_scalar_function(_HASH, _hash_content, 1, deterministic=True)
     fields = [Field(column.name, column.kind, _text_of(column)) for column in columns]
-    if key is not None:
-        fields.append(Field("_key", "text", _quoted(key)))
+    fields += [Field(name, "text", _quoted(sql)) for name, sql in beside.items()]
     line = "||','||".join(field.sql for field in fields)
     where = condition if stretch.first is None else f"id BETWEEN ? AND ? AND ({condition})"
     statement = f"SELECT CAST(group_concat({line}, char(10)) AS BLOB) FROM {table.name} WHERE {where}"  # noqa: S608
     for window in _windows(stretch):
-        [(text,)] = cast("list[tuple[bytes | None]]", database.execute(statement, (*window, *values)).fetchall())
+        [(text,)] = cast(
+            "list[tuple[bytes | None]]", database.execute(statement, (*window, *values)).fetchall()
+        )
         if text is not None:
             yield parse_csv(text, fields)
+
+
+def sql_text(text: str) -> str:
+    """A text as a constant of SQL."""
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _windows(stretch: Stretch) -> Iterator[tuple[int, ...]]:
@@ -137,10 +144,10 @@ def _quoted(value: str) -> str:
     return f"coalesce('\"'||replace({value},'\"','\"\"')||'\"','')"
 
 
-def _hash_content(body: apsw.SQLiteValue) -> str | None:
+def _hash_content(*arguments: apsw.SQLiteValue) -> str | None:
     """SHA-256 of what a send's body says; None where the body is damaged."""
     try:
-        record = cast("dict[str, object]", msgpack.unpackb(cast("bytes", body)))
+        record = cast("dict[str, object]", msgpack.unpackb(cast("bytes", arguments[0])))
         said = {name: value for name, value in record.items() if name not in _NOT_SAID}
         return sha256(msgpack.packb(said)).hexdigest()
     except (ValueError, AttributeError, TypeError, msgpack.UnpackException):

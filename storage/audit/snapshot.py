@@ -47,6 +47,25 @@ def open_snapshot(store: Path, folder: Path) -> Generator[Snapshot]:
             yield Snapshot(path=target, meta=meta, taken_at_us=taken_at_us, database=database)
 
 
+def copy_store(store: Path, target: Path) -> None:
+    """Copy a store beside its owner, consistently, to a file that is then nobody's.
+
+    Args:
+        store: The store's file; its owner may be writing.
+        target: A new file.
+    Raises:
+        BusError: as `Look`.
+        FileExistsError: there is something at `target`.
+    """
+    if target.exists():
+        raise FileExistsError(f"{target} is there already; give a new file")
+    try:
+        _copy(store, target)
+    except BaseException:
+        target.unlink(missing_ok=True)
+        raise
+
+
 def _copy(store: Path, target: Path) -> int:
     def copy(source: apsw.Connection) -> int:
         # A look may begin again: what it copied before is void.

@@ -63,6 +63,9 @@ def _columns(ints: str, texts: str = "", blobs: str = "") -> tuple[Column, ...]:
 CONTENT_HASH: Final = Column("content_hash", "text", "body")
 """SHA-256 of what a send says; the text itself is not exported."""
 
+CHANNEL: Final = Column("channel", "text")
+"""Stands in the names of an export's folders, and in a store in the rows."""
+
 TABLES: Final[Mapping[str, Table]] = {
     table.name: table
     for table in (

@@ -19,7 +19,7 @@ ROWS: list[tuple[int, str | None, bytes | None]] = [
     (-(2**63), "", b""),
     (-1, None, None),
     (1, 'a "quoted", text', b"\0\xff"),
-    (2, "two\nlines\r\nand\ra tab\t", b"\n,\""),
+    (2, "two\nlines\r\nand\ra tab\t", b'\n,"'),
     (3, "NULL", b"x" * 300),
     (4, '"', None),
     (5, "a\0b", b"\0"),
@@ -40,7 +40,9 @@ def make(path: Path) -> None:
     database.close()
 
 
-def read(path: Path, columns: tuple[Column, ...], condition: str = "1", *values: int) -> list[tuple[object, ...]]:
+def read(
+    path: Path, columns: tuple[Column, ...], condition: str = "1", *values: int
+) -> list[tuple[object, ...]]:
     with open_copy(path) as database:
         batches = list(scan(database, ODD, columns, Stretch(), condition=condition, values=values))
     rows = [row for batch in batches for row in cast("Rows", batch).to_pylist()]

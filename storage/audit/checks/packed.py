@@ -45,8 +45,12 @@ def packed_history() -> Column:
 def packed_int(value: Column) -> Column:
     """A 64-bit integer in its shortest form, in hex."""
     # One choice of the head and one of the length: a choice of whole values makes code that Spark does not compile.
-    head = _first([(value.between(fn.lit(least), fn.lit(most)), fn.lit(head)) for least, most, head, _ in _FORMS])
-    length = _first([(value.between(fn.lit(least), fn.lit(most)), fn.lit(long)) for least, most, _, long in _FORMS])
+    head = _first(
+        [(value.between(fn.lit(least), fn.lit(most)), fn.lit(head)) for least, most, head, _ in _FORMS]
+    )
+    length = _first(
+        [(value.between(fn.lit(least), fn.lit(most)), fn.lit(long)) for least, most, _, long in _FORMS]
+    )
     return fn.concat(head, fn.right(fn.lpad(fn.hex(value), 16, "0"), length))
 
 
