@@ -139,18 +139,9 @@ def read_end(path: Path) -> dict[str, str | int]:
 
 def _check_same(path: Path, since: Mapping[str, str | int], to: Mapping[str, str | int]) -> int:
     """That a store is the one that was read before; the id after which what is new stands."""
-    if since["store"] != to["store"]:
-        raise BadExport(
-            f"{path} is store {to['store']}, the checkpoint is of {since['store']}: it was replaced;"
-            " begin anew in another folder"
-        )
     before, now = _heads(since), _heads(to)
     back = next((shard for shard, hseq in before.items() if now.get(shard, 0) < hseq), None)
-    if back is not None:
-        raise _older(path)
-    if not since["last"]:
-        return 0
-    number, shard, hseq, h = str(since["last"]).split(":")
+    number, shard, hseq, h = str(since["last"] or "0:0:0:").split(":")
 
     def ask(database: apsw.Connection) -> list[tuple[int, int, str]]:
         return cast(
@@ -161,23 +152,22 @@ def _check_same(path: Path, since: Mapping[str, str | int], to: Mapping[str, str
         )
 
     with Look(path) as look:
+        # Spark may ask for what is between two offsets of a checkpoint, so what counts is the file as it is now.
+        if look.meta.uuid != since["store"]:
+            raise BadExport(
+                f"{path} is store {look.meta.uuid}, the checkpoint is of {since['store']}: it was replaced;"
+                " begin anew in another folder"
+            )
         found = look.read(ask)
-    if not found:
-        # Pruned: ids may begin anew, the numbers of the chains never do.
-        return 0
-    if found[0][:2] == (int(shard), int(hseq)):
-        if found[0][2] != h:
-            raise _older(path)
-        return int(number)
-    return 0
+    is_same_row = bool(found) and found[0][:2] == (int(shard), int(hseq))
+    if back is not None or (is_same_row and found[0][2] != h):
+        raise BadExport(
+            f"{path} was put back to an older state, or has another history than the checkpoint says; begin anew in"
+            " another folder"
+        )
+    # After a prune of everything ids may begin anew; the numbers of the chains never do.
+    return int(number) if is_same_row else 0
 
 
 def _heads(offset: Mapping[str, str | int]) -> dict[str, int]:
     return cast("dict[str, int]", json.loads(str(offset["heads"])))
-
-
-def _older(path: Path) -> BadExport:
-    return BadExport(
-        f"{path} was put back to an older state, or has another history than the checkpoint says; begin anew in"
-        " another folder"
-    )
