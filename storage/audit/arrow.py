@@ -136,7 +136,7 @@ _numpy: Final = import_module("numpy")
 
 def arrow_schema(columns: Sequence[Column]) -> ArrowSchema:
     """The schema of a file that holds these columns."""
-    return _arrow.schema([(column.name, _arrow_type(column.kind)) for column in columns])
+    return _arrow.schema([(column.name, arrow_type(column.kind)) for column in columns])
 
 
 def parse_csv(text: bytes, fields: Sequence[Field]) -> Batch:
@@ -146,7 +146,7 @@ def parse_csv(text: bytes, fields: Sequence[Field]) -> Batch:
         ArrowInvalid: the text has other fields, or is no UTF-8.
     """
     types: Mapping[str, object] = {
-        field.name: _arrow.string() if field.kind == "blob" else _arrow_type(field.kind) for field in fields
+        field.name: _arrow.string() if field.kind == "blob" else arrow_type(field.kind) for field in fields
     }
     batch = _csv.read_csv(
         cast("object", _pyarrow.BufferReader(text)),
@@ -210,7 +210,8 @@ def _from_hex(texts: _Array) -> _Array:
     return _array.from_buffers(_arrow.binary(), len(texts), buffers)
 
 
-def _arrow_type(kind: Kind) -> object:
+def arrow_type(kind: Kind) -> object:
+    """Arrow's type of a kind."""
     match kind:
         case "int":
             return _arrow.int64()

@@ -98,7 +98,7 @@ def scan(
         ArrowInvalid: a text is no UTF-8.
     """
     if any(column == CONTENT_HASH for column in columns):
-        database.create_scalar_function(_HASH, _hash_content, 1, deterministic=True)
+        database.create_scalar_function(_HASH, hash_content, 1, deterministic=True)
     fields = [Field(column.name, column.kind, _text_of(column)) for column in columns]
     fields += [Field(name, "text", _quoted(sql)) for name, sql in beside.items()]
     line = "||','||".join(field.sql for field in fields)
@@ -144,7 +144,7 @@ def _quoted(value: str) -> str:
     return f"coalesce('\"'||replace({value},'\"','\"\"')||'\"','')"
 
 
-def _hash_content(*arguments: apsw.SQLiteValue) -> str | None:
+def hash_content(*arguments: apsw.SQLiteValue) -> str | None:
     """SHA-256 of what a send's body says; None where the body is damaged."""
     try:
         record = cast("dict[str, object]", msgpack.unpackb(cast("bytes", arguments[0])))

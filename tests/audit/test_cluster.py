@@ -58,7 +58,7 @@ def test_a_killed_worker_changes_no_count(tmp_path: Path) -> None:
             is_second=number == 1,
             conversations=6,
         )
-        manifest = export_store(path, exports / f"host-{number}")
+        manifest = export_store(path, exports)
         history += manifest.tables["history"].rows
         wanted |= {(manifest.store, fault) for fault in made.faults}
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(200)]
 
-Found = set[tuple[str, str]]
+Found = set[tuple[str, str, str]]
+"""Store, check, row."""
 
 
 def add_chat(store: Path) -> None:
@@ -62,9 +63,9 @@ def watch(spark: SparkSession, stores: list[Path], out: Path, tell: Callable[[To
 
 
 def found_in(spark: SparkSession, out: Path) -> Found:
-    rows = spark.read.parquet(str(out / "finding")).select("check", "ref_id").collect()
+    rows = spark.read.parquet(str(out / "finding")).select("store", "check", "ref_id").collect()
     assert len(rows) == len({tuple(row) for row in rows})
-    return {(str(row[0]), str(row[1])) for row in rows}
+    return {(str(row[0]), str(row[1]), str(row[2])) for row in rows}
 
 
 def test_every_row_comes_once_over_restarts(spark: SparkSession, tmp_path: Path) -> None:
@@ -165,8 +166,8 @@ def add_faults(store: Path) -> Found:
         tampered.append(shard, ("in", 998, "", "queued", "accept"), instance=now, lost=1)
         broken = tampered.append(shard, ("in", 999, "", "queued", "accept"), instance=now, spoil=True)
     return {
-        ("state_violations", wrong),
-        ("double_ownership", wrong),
-        ("sequence_gaps", f"{shard}/{hseq + 1}"),
-        ("hash_chain", broken),
+        (tampered.store, "state_violations", wrong),
+        (tampered.store, "double_ownership", wrong),
+        (tampered.store, "sequence_gaps", f"{shard}/{hseq + 1}"),
+        (tampered.store, "hash_chain", broken),
     }
