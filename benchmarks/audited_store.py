@@ -128,7 +128,7 @@ class _Filler:
         self._name = name
         self._is_second = is_second
         self._linker = Linker()
-        self._heads = dict.fromkeys(range(SHARDS), (0, FIRST_HEAD))
+        self._heads: dict[int, tuple[int, bytes]] = dict.fromkeys(range(SHARDS), (0, FIRST_HEAD))
         self._seq = [0] * SHARDS
         self._swapped: dict[tuple[str, int], int] = {}
         self._history: list[Row] = []
@@ -265,14 +265,14 @@ class _Filler:
         )
 
     def _seqs(self, n: int, shard: int, fault: str) -> tuple[int, int]:
-        self._seq[shard] += 2
-        mine = {"inbox": self._seq[shard] - 1, "outbox": self._seq[shard]}
+        self._seq[shard] += 4
+        mine = {"inbox": self._seq[shard] - 3, "outbox": self._seq[shard] - 1}
         table = {"handled_out_of_order": "inbox", "sent_out_of_order": "outbox"}.get(fault)
         if table is not None:
-            # The next message of the conversation takes this one's place, and this one stands behind it.
+            # The next message of the conversation takes this one's place, and this one stands right behind it.
             self._found.add((fault, str(n)))
             self._swapped[table, n + self._conversations] = mine[table]
-            mine[table] += 1_000_000_000
+            mine[table] += 1
         if n in self._partners:
             for table in ("inbox", "outbox"):
                 mine[table] = self._swapped.pop((table, n), mine[table])

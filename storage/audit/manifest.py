@@ -120,8 +120,9 @@ def _roots(place: Path) -> list[Path]:
     roots: list[Path] = []
     for one in named:
         depths = (_FOLDER, f"*/{_FOLDER}", f"*/*/{_FOLDER}")
-        below = next((found for depth in depths if (found := sorted(one.glob(depth)))), [])
-        roots += [manifests.parent for manifests in below]
+        # What a folder holds itself comes first: nobody keeps exports inside of exports.
+        by_depth = [sorted(one.glob(depth)) for depth in depths]
+        roots += [manifests.parent for manifests in next(filter(None, by_depth), by_depth[0])]
     return roots or [place]
 
 

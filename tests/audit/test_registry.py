@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -50,9 +50,16 @@ NO_CHECK = (SEVENTH, "seventh")
 
 def offer(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     points = [EntryPoint(name=name, value=f"{__name__}:{name}", group=GROUP) for name in names]
-    monkeypatch.setattr(registry, "entry_points", lambda *, group: points if group == GROUP else [])
-    # The file of a test is not imported under a name that can be found again.
-    monkeypatch.setattr(EntryPoint, "load", lambda point: globals()[point.value.rpartition(":")[2]])
+
+    def find(*, group: str) -> list[EntryPoint]:
+        return points if group == GROUP else []
+
+    def load(point: EntryPoint) -> object:
+        # The file of a test is not imported under a name that can be found again.
+        return cast("object", globals()[point.name])
+
+    monkeypatch.setattr(registry, "entry_points", find)
+    monkeypatch.setattr(EntryPoint, "load", load)
 
 
 def test_a_check_of_another_distribution_runs(

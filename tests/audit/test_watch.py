@@ -64,8 +64,9 @@ def watch(spark: SparkSession, stores: list[Path], out: Path, tell: Callable[[To
 
 def found_in(spark: SparkSession, out: Path) -> Found:
     rows = spark.read.parquet(str(out / "finding")).select("store", "check", "ref_id").collect()
-    assert len(rows) == len({tuple(row) for row in rows})
-    return {(str(row[0]), str(row[1]), str(row[2])) for row in rows}
+    found = [(str(row[0]), str(row[1]), str(row[2])) for row in rows]
+    assert len(found) == len(set(found))
+    return set(found)
 
 
 def test_every_row_comes_once_over_restarts(spark: SparkSession, tmp_path: Path) -> None:
@@ -74,7 +75,8 @@ def test_every_row_comes_once_over_restarts(spark: SparkSession, tmp_path: Path)
     kept: dict[int, list[tuple[object, ...]]] = {}
 
     def take(batch: DataFrame, number: int) -> None:
-        rows = [tuple(row) for row in batch.select("shard", "hseq", "h").collect()]
+        found = batch.select("shard", "hseq", "h").collect()
+        rows: list[tuple[object, ...]] = [(row[0], row[1], bytes(row[2])) for row in found]
         # A batch that runs again is the same batch.
         assert kept.setdefault(number, rows) == rows
         if len(kept) == 2 and not seen:
