@@ -14,6 +14,7 @@ from .arguments import now_us, parse_time
 from .audit_chain import verify_chain
 from .audit_spark import folders_argument, master_option, need, reading, spark_problems
 from .audit_watch import watch
+from .options import TEXT
 from .output import show_table
 from .paths import check_output, check_store
 from .problem import Problem
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
 _PATH: Final = click.Path(path_type=Path)
 _stores = click.argument("stores", nargs=-1, required=True, type=_PATH)
 _checks = click.option(
-    "--checks", metavar="NAMES", help="Which ones, with commas between; else those that are on."
+    "--checks", type=TEXT, metavar="NAMES", help="Which ones, with commas between; else those that are on."
 )
-_since = click.option("--since", metavar="TIME", help="Leave out findings from before this time.")
+_since = click.option("--since", type=TEXT, metavar="TIME", help="Leave out findings from before this time.")
 _fail_on = click.option(
     "--fail-on",
     type=click.Choice(["error", "warning", "never"]),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from .options import TEXT
 from .problem import Problem
 
 if TYPE_CHECKING:
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 _PATH: Final = click.Path(path_type=Path)
 
 folders_argument = click.argument("folders", nargs=-1, required=True, type=_PATH)
-master_option = click.option("--master", default="local[*]", show_default=True, help="Where Spark runs.")
+master_option = click.option(
+    "--master", type=TEXT, default="local[*]", show_default=True, help="Where Spark runs."
+)
 
 
 def need(*modules: str) -> None:
