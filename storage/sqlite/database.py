@@ -77,9 +77,13 @@ class FileSource:
             flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW,
             vfs=self._settings.vfs,
         )
-        harden(connection)
-        self._sync(connection)
-        connection.execute("PRAGMA wal_autocheckpoint = 0").fetchall()
+        try:
+            harden(connection)
+            self._sync(connection)
+            connection.execute("PRAGMA wal_autocheckpoint = 0").fetchall()
+        except BaseException:
+            close_connection(connection)
+            raise
         return connection
 
     def discard(self, connection: apsw.Connection) -> None:
@@ -143,7 +147,11 @@ def connect_reader(path: Path, vfs: str | None = None) -> apsw.Connection:
     """
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_NOFOLLOW
     connection = apsw.Connection(str(path), flags=flags, vfs=vfs)
-    harden(connection)
+    try:
+        harden(connection)
+    except BaseException:
+        close_connection(connection)
+        raise
     return connection
 
 
