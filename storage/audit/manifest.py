@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from glob import glob
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Final, cast
 
 import attrs
 
+from ...actors.system import sync_file
 from .tables import TABLES, Growth
 
 FORMAT: Final = 1
@@ -69,7 +69,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> Path:
     with beside.open("w") as file:
         file.write(text + "\n")
         file.flush()
-        os.fsync(file.fileno())
+        sync_file(file.fileno())
     beside.replace(path)
     return path
 
