@@ -15,6 +15,7 @@ from benchmarks.product import product_chat_over
 from benchmarks.raw import Rate
 from benchmarks.raw_store import Sync
 from shardline.runtime import retention as pruning
+from shardline.runtime.defaults import PRUNE_EVERY_S
 from shardline.runtime.retention import Retention
 from shardline.storage.commands import Outcome, Part, Refused
 from shardline.storage.kit.opened import submit_all
@@ -55,12 +56,11 @@ async def fill(path: Path, messages: int) -> None:
 @contextmanager
 def without_pauses() -> Generator[None]:
     """Let the next pass begin when one has ended; what a commit of a pass may take of the time stays as it is."""
-    real = pruning.PRUNE_EVERY_S
     setattr(pruning, "PRUNE_EVERY_S", 0.05)  # noqa: B010 (a constant)
     try:
         yield
     finally:
-        setattr(pruning, "PRUNE_EVERY_S", real)  # noqa: B010
+        setattr(pruning, "PRUNE_EVERY_S", PRUNE_EVERY_S)  # noqa: B010
 
 
 def pruned_chat(path: Path, sync: Sync, seconds: float) -> Rate:
