@@ -20,8 +20,8 @@ class Fault:
     """What the files of one kind meet.
 
     Attributes:
-        operation: What fails; "any" counts opens, looks whether a file is there, deletions, locks, reads, writes, syncs,
-            truncations and looks at the size together.
+        operation: What fails; "any" counts opens, looks whether a file is there, deletions, locks, reads, writes,
+            syncs, truncations and looks at the size together.
         suffix: Of the files' names: "-wal" for the log, "db" for the database itself.
         nth: The first call that fails, 1 is the next.
         count: How many calls fail; None is for ever.
