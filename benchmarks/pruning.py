@@ -55,7 +55,7 @@ async def fill(path: Path, messages: int) -> None:
 @contextmanager
 def without_pauses() -> Generator[None]:
     """Let the next pass begin when one has ended; what a commit of a pass may take of the time stays as it is."""
-    real = pruning.PRUNE_EVERY_S
+    real: float = vars(pruning)["PRUNE_EVERY_S"]
     setattr(pruning, "PRUNE_EVERY_S", 0.05)  # noqa: B010 (a constant)
     try:
         yield

@@ -84,7 +84,7 @@ class _Pages:
         self._authorization = authorization
         self._limit = trio.CapacityLimiter(_AT_ONCE)
 
-    async def serve(self, stream: trio.SocketStream) -> None:
+    async def serve(self, stream: trio.abc.Stream) -> None:
         """Answer, and close; a peer that goes, dawdles or talks something else is nobody's concern."""
         async with stream:
             try:
@@ -99,7 +99,7 @@ class _Pages:
             finally:
                 self._limit.release()
 
-    async def _exchange(self, stream: trio.SocketStream) -> None:
+    async def _exchange(self, stream: trio.abc.Stream) -> None:
         connection = h11.Connection(h11.SERVER)
         try:
             request = await _request_of(connection, stream)
@@ -140,7 +140,7 @@ class _Pages:
         return 503 if health.state is HealthState.FAILING else 200, _JSON, json.dumps(told).encode() + b"\n"
 
 
-async def _request_of(connection: h11.Connection, stream: trio.SocketStream) -> h11.Request | None:
+async def _request_of(connection: h11.Connection, stream: trio.abc.Stream) -> h11.Request | None:
     """The head of a request; None where the peer goes before it is whole. A body is not read."""
     while True:
         event = connection.next_event()
@@ -153,7 +153,7 @@ async def _request_of(connection: h11.Connection, stream: trio.SocketStream) -> 
 
 
 async def _send(
-    connection: h11.Connection, stream: trio.SocketStream, answer: Answer, *, is_head: bool = False
+    connection: h11.Connection, stream: trio.abc.Stream, answer: Answer, *, is_head: bool = False
 ) -> None:
     status, kind, body = answer
     headers = [
