@@ -145,7 +145,7 @@ async def _request_of(connection: h11.Connection, stream: trio.abc.Stream) -> h1
     while True:
         event = connection.next_event()
         if event is h11.NEED_DATA:
-            connection.receive_data(await stream.receive_some(_READ_BYTES))
+            connection.receive_data(bytes(await stream.receive_some(_READ_BYTES)))
         elif isinstance(event, h11.Request):
             return event
         else:
