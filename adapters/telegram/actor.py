@@ -211,6 +211,10 @@ class Telegram:
         if isinstance(answer, Refusal):
             raise BusError(Code.DELIVERY_PERMANENT, answer.description)
 
+    async def aclose(self) -> None:
+        """Close the connections, when neither `run` nor `send` goes on. The end of the process does it too."""
+        await self._api.aclose()
+
     async def _call(self, call: Call) -> SendOutcome:
         try:
             answer = await self._api.call(call.method, call.fields, upload=call.upload)

@@ -6,8 +6,7 @@ import io
 import os
 import stat
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Protocol
 from urllib.parse import urlsplit
 
 import httpx
@@ -79,9 +78,13 @@ class Api(Protocol):
         """
         ...
 
+    async def aclose(self) -> None:
+        """Close the connections."""
+        ...
+
 
 class HttpApi:
-    """One bot's connections to a server of the Bot API. Close it with `async with`.
+    """One bot's connections to a server of the Bot API. Close it with `aclose`.
 
     The pool of httpx is used without its client: the client would log every address, and the address has the token.
 
@@ -111,14 +114,9 @@ class HttpApi:
     def __repr__(self) -> str:
         return f"HttpApi({self._base.host})"
 
-    async def __aenter__(self) -> Self:
-        await self._pool.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._pool.__aexit__(kind, error, trace)
+    async def aclose(self) -> None:
+        """Close the connections; a later call opens new ones."""
+        await self._pool.aclose()
 
     async def call(
         self,
@@ -221,11 +219,10 @@ def _opened(upload: Upload) -> io.BufferedReader:
         number = os.open(upload.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise NeverSent(f"the file cannot be read: {type(error).__name__}") from None
-    file = open(number, "rb")
-    if stat.S_ISREG(os.fstat(number).st_mode):
-        return file
-    file.close()
-    raise NeverSent("the file is no regular file any more")
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise NeverSent("the file is no regular file any more")
+    return open(number, "rb")
 
 
 def _form_value(value: Plain) -> str:

@@ -35,7 +35,7 @@ def poll_pause_s(failures: int, chance: float) -> float:
         failures: One after another, >= 1.
         chance: From 0 to 1, the jitter.
     """
-    most = min(_MOST_S, _BASE_S * 2 ** min(failures, 10))
+    most = min(_MOST_S, _BASE_S * (1 << min(failures, 10)))
     return most * (0.5 + 0.5 * chance)
 
 

@@ -30,7 +30,11 @@ def attachments_of(message: Object) -> tuple[Attachment, ...]:
     place = object_in(message, "venue") or message
     where = object_in(place, "location")
     if where is not None:
-        found.append(Attachment(kind="location", ref=f"geo:{where.get('latitude')},{where.get('longitude')}"))
+        found.append(
+            Attachment(
+                kind="location", ref=f"geo:{_degrees(where, 'latitude')},{_degrees(where, 'longitude')}"
+            )
+        )
     return tuple(found)
 
 
@@ -84,6 +88,11 @@ def _file(kind: str, told: Object) -> list[Attachment]:
             size_bytes=_size(told.get("file_size")),
         )
     ]
+
+
+def _degrees(where: Object, name: str) -> float:
+    value = where.get(name)
+    return value if isinstance(value, int | float) else 0.0
 
 
 def _size(value: Plain) -> int | None:

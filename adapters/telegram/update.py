@@ -235,8 +235,7 @@ def _unknown(update: Object, update_id: int, raw: bytes) -> Inbound:
 
     Update ids may begin anew after a quiet week, so its own id, or its text, is part of its identity.
     """
-    bodies = [body for name, value in update.items() if name != "update_id" and (body := as_object(value))]
-    body: Object = bodies[0] if bodies else {}
+    body: Object = next((told for value in update.values() if (told := as_object(value)) is not None), {})
     sender = integer_in(object_in(body, "from") or object_in(body, "user") or {}, "id")
     own = text_in(body, "id") or text_in(body, "poll_id") or _fingerprint(raw)
     return Inbound.unknown(

@@ -83,6 +83,7 @@ class SimBot:
         self._numbers: dict[int, int] = {}
         self._poll: trio.CancelScope | None = None
         self._news = trio.Event()
+        self._called = trio.Event()
         for update in script.updates:
             self.push(update)
 
@@ -143,7 +144,14 @@ class SimBot:
             fault=None if fault is None else fault.kind,
         )
         self.calls.append(call)
+        self._called.set()
+        self._called = trio.Event()
         return call
+
+    async def wait_sent(self, count: int) -> None:
+        """Until so many messages were made."""
+        while len(self.sent()) < count:
+            await self._called.wait()
 
     def sent(self, chat: int | None = None) -> list[SimCall]:
         """Calls that made a message, in order."""

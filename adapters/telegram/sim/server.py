@@ -17,7 +17,7 @@ from ....actors.errors import BusError
 from ....actors.plain import Plain
 from ....actors.strict_json import dumps, loads
 from ..fields import Object, as_object
-from .bot import SimBot, SimRefusal
+from .bot import SimBot, SimCall, SimRefusal
 from .script import Fault, Script, script_of
 
 _TARGET = re.compile(r"/bot([^/]+)/([A-Za-z]+)")
@@ -73,7 +73,7 @@ class SimServer:
         self, connection: _Connection, target: str, headers: Mapping[bytes, bytes], has_body: bool
     ) -> None:
         if target.startswith("/sim/"):
-            status, answer = self._control(target, await connection.read_body())
+            status, answer = await self._control(target, await connection.read_body())
             await connection.write(status, dumps(answer).encode())
             return
         found = _TARGET.fullmatch(target)
@@ -95,19 +95,18 @@ class SimServer:
             if isinstance(page, SimRefusal):
                 await connection.write(page.code, _refusal(page))
                 return
-            result, number = [dict(one) for one in page], None
+            result: Plain = [dict(one) for one in page]
         else:
-            done, number = bot.deliver(method, fields)
+            result, number = bot.deliver(method, fields)
             bot.note(method, fields, fault, number)
-            result = done
-        body = dumps({"ok": True, "result": cast("Plain", result)}).encode()
+        body = dumps({"ok": True, "result": result}).encode()
         if fault is None:
             await connection.write(200, body)
         else:
             await _answer_badly(connection, fault, body)
 
-    def _control(self, target: str, body: bytes) -> tuple[int, Plain]:
-        """What tests in another process ask for: `/sim/<token>/say|fault|calls`."""
+    async def _control(self, target: str, body: bytes) -> tuple[int, Plain]:
+        """What tests in another process ask for: `/sim/<token>/say|push|fault|calm|wait|calls`."""
         _, _, token, verb = [*target.split("/"), "", ""][:4]
         bot = self.bot(token)
         told = as_object(loads(body)) if body else {}
@@ -123,11 +122,14 @@ class SimServer:
             case "calm", _:
                 bot.forget_faults()
                 return 200, {}
+            case "wait", {"sent": int(count)}:
+                await bot.wait_sent(count)
+                return 200, {}
             case "calls", _:
                 return 200, {
                     "waiting": bot.waiting,
                     "polls": bot.polls,
-                    "calls": [_shown(one) for one in bot.calls],
+                    "calls": [shown(one) for one in bot.calls],
                 }
             case _:
                 return 404, {}
@@ -257,9 +259,16 @@ def _form(kind: str, body: bytes) -> Object:
     return fields
 
 
-def _shown(call: object) -> Plain:
-    told = cast("dict[str, Plain]", attrs.asdict(cast("attrs.AttrsInstance", call)))
-    return dict(told)
+def shown(call: SimCall) -> dict[str, Plain]:
+    """A call as a record."""
+    return {
+        "number": call.number,
+        "method": call.method,
+        "fields": dict(call.fields),
+        "at_s": call.at_s,
+        "message_id": call.message_id,
+        "fault": call.fault,
+    }
 
 
-__all__ = ["SimServer", "open_sim"]
+__all__ = ["SimServer", "open_sim", "shown"]

@@ -6,13 +6,13 @@ import attrs
 import pytest
 
 from shardline.actors.errors import Code, Permanence
-from shardline.adapters.base import NotSent, Outbound, Sent, Uncertain
+from shardline.adapters.base import Degradation, NotSent, Outbound, Sent, Uncertain
 from shardline.adapters.telegram import answer_callback, button, inline_keyboard, message
 from shardline.adapters.telegram.address import Address, chat_of
 from shardline.adapters.telegram.calls import Call, Quote, call_of
 from shardline.adapters.telegram.outcomes import outcome_of, outcome_unknown
 from shardline.adapters.telegram.wire import Ok, Refusal, read_answer
-from shardline.content import Action, Delete, Edit, Media, SendRef
+from shardline.content import Action, Content, Delete, Edit, Media, SendRef, Text
 
 CHAT = Address(7000000001)
 PERMANENT, TRANSIENT = Permanence.PERMANENT, Permanence.TRANSIENT
@@ -129,19 +129,29 @@ def test_answers_are_read_with_their_parameters() -> None:
     assert read_answer(503, b'{"ok":false}') == Refusal(code=503)
 
 
-def out(address: str, text: str = "hi", **fields: object) -> Outbound:
-    made = Outbound(
+def out(
+    address: str,
+    text: str = "hi",
+    *,
+    reply_to: str | None = None,
+    content: Content | None = None,
+    target: str | None = None,
+    part: int = 0,
+) -> Outbound:
+    return Outbound(
         id=1,
         channel="telegram",
         conversation_key=f"tg:{address}",
         address=address,
         text=text,
         idempotency_key="k",
-        part=0,
+        part=part,
         claim=1,
         attempt=1,
+        reply_to=reply_to,
+        content=Text(text) if content is None else content,
+        target=target,
     )
-    return attrs.evolve(made, **fields)
 
 
 def call(made: Outbound, quote: Quote = "groups", mode: bool = False) -> Call:
@@ -188,11 +198,12 @@ def test_degraded_is_without_what_was_refused() -> None:
     whole = {"chat_id", "message_thread_id", "reply_parameters", "parse_mode", "text"}
 
     assert call(made, mode=True).fields.keys() == whole
-    for what, field in (
-        ("thread", "message_thread_id"),
-        ("reply", "reply_parameters"),
-        ("formatting", "parse_mode"),
-    ):
+    lacks: dict[Degradation, str] = {
+        "thread": "message_thread_id",
+        "reply": "reply_parameters",
+        "formatting": "parse_mode",
+    }
+    for what, field in lacks.items():
         assert call(attrs.evolve(made, degraded=what), mode=True).fields.keys() == whole - {field}
 
 
