@@ -125,7 +125,8 @@ def call_of_action(
     method = action.name
     target = _target(address) if target is None else target
     if method == "typing":
-        method, fields = "sendChatAction", {"action": "typing"}
+        method = "sendChatAction"
+        fields = dict[str, Plain](action="typing")
     elif method == "answer_callback":
         method = "answerCallbackQuery"
         if "id" in fields:

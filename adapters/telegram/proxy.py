@@ -11,7 +11,7 @@ def proxy_for(base: str, proxies: Mapping[str, str], is_bypassed: Callable[[str]
 
     Args:
         base: The server's address.
-        proxies: By scheme, as `urllib.request.getproxies_environment` reads them.
+        proxies: By scheme, as `urllib.request.getproxies` reads them.
         is_bypassed: Whether a host is named by NO_PROXY.
     Returns:
         None where there is none.

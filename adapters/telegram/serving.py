@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, cast
 
 import trio
 from hypercorn.config import Config
-from hypercorn.trio import serve
+from hypercorn.trio import serve  # pyright: ignore[reportUnknownVariableType] (its type of WSGI is not known)
 
 if TYPE_CHECKING:
-    from hypercorn.typing import Framework
-
     from .webhook import Message, Receive, Send
 
     App = Callable[[Message, Receive, Send], Awaitable[None]]
@@ -44,7 +42,7 @@ async def serve_app(
     config.errorlog = None
     config.include_server_header = False
     config.graceful_timeout = _CLOSE_S
-    await serve(cast("Framework", app), config, task_status=task_status)
+    await cast("Callable[..., Awaitable[None]]", serve)(app, config, task_status=task_status)
 
 
 __all__ = ["serve_app"]

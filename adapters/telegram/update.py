@@ -21,6 +21,7 @@ from ...actors.errors import BusError
 from ...actors.extensions import Extensions, Kind
 from ...actors.instants import rfc3339_from_us
 from ...actors.message import MAX_RAW_BYTES
+from ...actors.plain import Plain
 from ...actors.strict_json import dumps
 from ..base import NO_ADDRESS, Inbound
 from .address import Address, Lanes, message_name
@@ -235,7 +236,9 @@ def _unknown(update: Object, update_id: int, raw: bytes) -> Inbound:
 
     Update ids may begin anew after a quiet week, so its own id, or its text, is part of its identity.
     """
-    body: Object = next((told for value in update.values() if (told := as_object(value)) is not None), {})
+    bodies = (as_object(value) for value in update.values())
+    found = next((body for body in bodies if body is not None), None)
+    body: Object = dict[str, Plain]() if found is None else found
     sender = integer_in(object_in(body, "from") or object_in(body, "user") or {}, "id")
     own = text_in(body, "id") or text_in(body, "poll_id") or _fingerprint(raw)
     return Inbound.unknown(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hmac
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final, Literal, cast
 
 import attrs
@@ -156,13 +157,13 @@ async def serve_webhook(
 
     async with trio.open_nursery() as nursery:
         await nursery.start(
-            lambda *, task_status: serve_app(
+            partial(
+                serve_app,
                 WebhookApp(hook, intake),
                 host=hook.host,
                 port=hook.port,
                 certfile=hook.certfile,
                 keyfile=hook.keyfile,
-                task_status=task_status,
             )
         )
         if hook.url is not None:

@@ -6,7 +6,7 @@ import logging
 import os
 from pathlib import Path
 from typing import Literal
-from urllib.request import getproxies_environment, proxy_bypass_environment
+from urllib.request import getproxies, proxy_bypass
 
 import click
 import structlog
@@ -106,7 +106,7 @@ def command(
         adapter = Telegram(
             token,
             api_base=api_base,
-            proxy=proxy_for(api_base, getproxies_environment(), proxy_bypass_environment),
+            proxy=proxy_for(api_base, getproxies(), proxy_bypass),
             adopt_account=adopt_account,
             limits=NO_LIMITS if no_limits else LIMITS,
         )

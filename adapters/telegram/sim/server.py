@@ -109,7 +109,7 @@ class SimServer:
         """What tests in another process ask for: `/sim/<token>/say|push|fault|calm|wait|calls`."""
         _, _, token, verb = [*target.split("/"), "", ""][:4]
         bot = self.bot(token)
-        told = as_object(loads(body)) if body else {}
+        told: Object | None = as_object(loads(body)) if body else dict[str, Plain]()
         match verb, told:
             case "say", {"chat": int(chat), "text": str(text)}:
                 return 200, {"update_id": bot.say(chat, text)}

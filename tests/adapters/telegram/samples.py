@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from shardline.actors.plain import Plain
+
+Update = dict[str, Plain]
+
 TOKEN = "4200:FAKE-token_for-tests"
 
-MESSAGE = {
+MESSAGE: Update = {
     "update_id": 912000001,
     "message": {
         "message_id": 11,
@@ -15,7 +19,7 @@ MESSAGE = {
         "entities": [],
     },
 }
-EDITED = {
+EDITED: Update = {
     "update_id": 912000002,
     "edited_message": {
         "message_id": 11,
@@ -26,7 +30,7 @@ EDITED = {
         "text": "hi!",
     },
 }
-TOPIC = {
+TOPIC: Update = {
     "update_id": 912000003,
     "message": {
         "message_id": 52,
@@ -38,7 +42,7 @@ TOPIC = {
         "text": "status?",
     },
 }
-ALBUM = {
+ALBUM: Update = {
     "update_id": 912000004,
     "message": {
         "message_id": 53,
@@ -52,7 +56,7 @@ ALBUM = {
         ],
     },
 }
-MIGRATION = {
+MIGRATION: Update = {
     "update_id": 912000005,
     "message": {
         "message_id": 9,
@@ -62,7 +66,7 @@ MIGRATION = {
         "migrate_to_chat_id": -1001557000002,
     },
 }
-CALLBACK = {
+CALLBACK: Update = {
     "update_id": 912000006,
     "callback_query": {
         "id": "44000000000000001",
@@ -72,7 +76,7 @@ CALLBACK = {
         "data": "ok:1",
     },
 }
-BUSINESS = {
+BUSINESS: Update = {
     "update_id": 912000007,
     "business_message": {
         "business_connection_id": "bc-fake-1",
@@ -83,7 +87,7 @@ BUSINESS = {
         "text": "price?",
     },
 }
-POST = {
+POST: Update = {
     "update_id": 912000008,
     "channel_post": {
         "message_id": 77,
@@ -93,3 +97,10 @@ POST = {
         "text": "v1 out",
     },
 }
+
+
+def body_of(update: Update, name: str = "message") -> Update:
+    """A copy of what the update is about."""
+    body = update[name]
+    assert isinstance(body, dict)
+    return dict(body)

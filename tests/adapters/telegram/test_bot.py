@@ -17,7 +17,7 @@ from shardline.content import Edit
 from shardline.runtime.health import HealthState
 from shardline.storage.memory import MemoryDatabase, open_memory
 from shardline.storage.port import Store
-from shardline.storage.records import OutboxState
+from shardline.storage.records import InboxStatus, OutboxState
 from tests.adapters.telegram import samples
 from tests.adapters.telegram.platform import echo_bot, open_platform
 
@@ -60,7 +60,7 @@ async def test_f08_and_f09_what_comes_again_is_known() -> None:
                 echo_bot(), store=store(database), adapters=[platform.adapter()]
             ) as runtime:
                 await quiet(runtime, lambda: len(platform.bot.sent()) == 20 and platform.bot.waiting == 0)
-                assert runtime.status().inbox["done"] == 20, life
+                assert runtime.status().inbox[InboxStatus.DONE] == 20, life
 
         assert sorted(call.text or "" for call in platform.bot.sent()) == sorted(
             f"text {number}" for number in range(1, 21)
@@ -149,7 +149,7 @@ async def test_f26_a_group_that_became_a_supergroup() -> None:
 async def test_f26_the_service_message_of_a_migration_tells_too() -> None:
     async with open_platform() as platform:
         bot = platform.bot
-        bot.push({"message": samples.MIGRATION["message"]})
+        bot.push({"message": samples.body_of(samples.MIGRATION)})
         bot.say(-1001557000002, "here", sender=7)
         async with Runtime.open(echo_bot(), store=store(), adapters=[platform.adapter()]) as runtime:
             await quiet(runtime, lambda: len(bot.sent()) == 1)
@@ -170,7 +170,7 @@ async def test_f27_and_f28_what_is_refused_is_left_out_once(description: str, fi
     async with open_platform() as platform:
         bot = platform.bot
         bot.add_fault(Fault(method="sendMessage", kind="refuse", code=400, description=description))
-        bot.push({"message": samples.TOPIC["message"]})
+        bot.push({"message": samples.body_of(samples.TOPIC)})
         adapter = platform.adapter(parse_mode="Markdown")
         async with Runtime.open(echo_bot(), store=store(), adapters=[adapter]) as runtime:
             await quiet(runtime, lambda: len(bot.sent()) == 1)
@@ -331,7 +331,7 @@ async def test_buttons_edits_and_the_menu() -> None:
         async with Runtime.open(topology, store=store(), adapters=[adapter]) as runtime:
             bot.say(7000000001, "go")
             await quiet(runtime, lambda: "editMessageText" in [one.method for one in bot.calls])
-            bot.push({"callback_query": samples.CALLBACK["callback_query"]})
+            bot.push({"callback_query": samples.body_of(samples.CALLBACK, "callback_query")})
             await quiet(runtime, lambda: len(bot.sent()) == 2)
             with trio.fail_after(LIMIT_S):
                 await runtime.wait_until(lambda: runtime.counters.get("ephemeral_done") == 1)
@@ -351,14 +351,14 @@ async def test_unknown_updates_are_parked_and_seen() -> None:
             await quiet(runtime, lambda: len(platform.bot.sent()) == 1)
             status = runtime.status()
 
-        assert status.inbox["parked"] == 2
-        assert status.inbox["done"] == 1
+        assert status.inbox[InboxStatus.PARKED] == 2
+        assert status.inbox[InboxStatus.DONE] == 1
 
 
 async def test_f07_an_album_is_as_many_messages_as_it_has_members() -> None:
     async with open_platform() as platform:
         for number, caption in enumerate(["before", "", "after"]):
-            body = dict(samples.ALBUM["message"]) | {"message_id": 53 + number, "caption": caption}
+            body = samples.body_of(samples.ALBUM) | {"message_id": 53 + number, "caption": caption}
             platform.bot.push({"message": body})
         seen: list[tuple[str, str | None]] = []
         topology = Topology()

@@ -133,11 +133,12 @@ def test_ten_kills_lose_nothing_and_send_nothing_twice(tmp_path: Path) -> None:
 
 def wait_settled(folder: Path, total: int) -> None:
     """Until all are handled, and each send is sent or uncertain."""
+    found = status(folder)
     for _ in range(100):
-        found = status(folder)
         outbox = found["outbox"]
         if found["inbox"].get("done") == total == outbox["sent"] + outbox.get("uncertain", 0):
             return
+        found = status(folder)
     raise AssertionError(f"not settled: {found}")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import cast
 
 import pytest
 
@@ -16,17 +15,18 @@ from tests.adapters.telegram import samples
 HOW = Reading(me=Me(id=4200, username="Sim_Bot"))
 
 
-def read(update: object, how: Reading = HOW) -> Inbound:
-    found = read_update(cast("dict[str, Plain]", update), how)
+def read(update: samples.Update, how: Reading = HOW) -> Inbound:
+    found = read_update(update, how)
     assert isinstance(found, Inbound)
     return found
 
 
-def changed(update: object, **fields: object) -> dict[str, Plain]:
-    copy = cast("dict[str, dict[str, Plain]]", json.loads(json.dumps(update)))
-    [body] = [value for name, value in copy.items() if name != "update_id"]
-    body |= cast("dict[str, Plain]", fields)
-    return cast("dict[str, Plain]", copy)
+def changed(update: samples.Update, author: samples.Update | None = None, **fields: Plain) -> samples.Update:
+    [name] = [name for name in update if name != "update_id"]
+    body: samples.Update = {**samples.body_of(update, name), **fields}
+    if author is not None:
+        body["from"] = author
+    return {**update, name: body}
 
 
 def test_a_message() -> None:
@@ -145,10 +145,10 @@ def test_mentions_are_the_linked_users_and_the_bot_itself() -> None:
 
 
 def test_echoes_are_told_apart_from_people() -> None:
-    own = changed(samples.MESSAGE, **{"from": {"id": 4200, "is_bot": True}})
-    other = changed(samples.MESSAGE, **{"from": {"id": 4300, "is_bot": True}})
+    own = changed(samples.MESSAGE, {"id": 4200, "is_bot": True})
+    other = changed(samples.MESSAGE, {"id": 4300, "is_bot": True})
     anonymous = changed(
-        samples.MESSAGE, **{"from": {"id": 1087968824, "is_bot": True}, "sender_chat": {"id": -1001557000001}}
+        samples.MESSAGE, {"id": 1087968824, "is_bot": True}, sender_chat={"id": -1001557000001}
     )
     through_me = changed(samples.BUSINESS, sender_business_bot={"id": 4200, "is_bot": True})
 
@@ -171,7 +171,7 @@ def test_echoes_are_told_apart_from_people() -> None:
         ({"update_id": 7, "message": {"chat": {"id": "x"}, "from": {"id": 8}}}, "8"),
     ],
 )
-def test_what_there_is_no_word_for_is_kept(update: object, address: str) -> None:
+def test_what_there_is_no_word_for_is_kept(update: samples.Update, address: str) -> None:
     inbound = read(update)
 
     assert (inbound.topic, inbound.address) == (UNKNOWN_TOPIC, address)
