@@ -88,18 +88,21 @@ def pack_message(message: BusMessage) -> bytes:
         said["reply_to"] = payload.reply_to
     record: dict[str, Plain] = {
         "id": message.id,
-        "direction": message.direction.value,
+        "direction": message.direction,
         "topic": message.topic,
         "conversation_key": message.conversation_key,
         "idempotency_key": message.idempotency_key,
         "correlation_id": message.correlation_id,
         "payload": said,
         "created_at_us": message.created_at_us,
+        "channel": message.channel,
+        "participant_key": message.participant_key,
     }
-    if message.channel is not None:
-        record["channel"] = message.channel
-    if message.participant_key is not None:
-        record["participant_key"] = message.participant_key
+    # Nearly every message has both.
+    if message.channel is None:
+        del record["channel"]
+    if message.participant_key is None:
+        del record["participant_key"]
     if message.causation_id is not None:
         record["causation_id"] = message.causation_id
     if message.hops:
@@ -216,7 +219,7 @@ def _packed(record: dict[str, Plain], what: str) -> bytes:
         data = msgpack.packb(record)
     except (UnicodeEncodeError, OverflowError) as error:
         raise BusError(Code.INVALID_MESSAGE, f"the {what} cannot be stored: {error}") from error
-    return _limited(data, MAX_RECORD_BYTES, what)
+    return data if len(data) <= MAX_RECORD_BYTES else _limited(data, MAX_RECORD_BYTES, what)
 
 
 def _limited(data: bytes, limit_bytes: int, what: str) -> bytes:

@@ -99,7 +99,7 @@ KINDS: Final[Mapping[type[Content], ContentKind]] = {
 
 def ref_of(content: Content | None) -> SendRef | None:
     """The earlier send that a content is about."""
-    return content.ref if isinstance(content, Edit | Delete) else None
+    return content.ref if isinstance(content, (Edit, Delete)) else None
 
 
 def rich_to_record(content: Rich) -> dict[str, Plain]:
@@ -146,7 +146,7 @@ def rich_from_record(record: dict[str, Plain], text: str) -> Rich:
 
 def is_content(value: object) -> TypeGuard[Content]:
     """Whether a value is a content at all."""
-    return isinstance(value, Text | Media | Edit | Delete | Action)
+    return isinstance(value, (Text, Media, Edit, Delete, Action))
 
 
 def _ref(record: dict[str, Plain]) -> SendRef:

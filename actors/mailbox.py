@@ -46,12 +46,14 @@ class Mailbox(Generic[T]):
         name: Whose mailbox it is; shown in refusals.
     """
 
-    __slots__ = ("_capacity", "_consumer", "_is_closed", "_items", "_name", "_unyielded", "_waiting")
+    __slots__ = ("_capacity", "_consumer", "_is_closed", "_items", "_name", "_room", "_unyielded", "_waiting")
 
     def __init__(self, capacity: int, *, name: str = "") -> None:
         if capacity < 1:
             raise ValueError(f"a mailbox needs room for one message, not {capacity}")
         self._capacity = capacity
+        # As the capacity; 0 once it is closed, so that one comparison answers both.
+        self._room = capacity
         self._name = name
         self._items: deque[T] = deque()
         # Not empty only while the mailbox is full: room goes to the longest waiting, so nobody overtakes.
@@ -80,9 +82,10 @@ class Mailbox(Generic[T]):
         Raises:
             BusError: BUS_CLOSED, the mailbox takes no more; QUEUE_FULL, there is no room now.
         """
-        if self._is_closed or len(self._items) >= self._capacity:
+        items = self._items
+        if len(items) >= self._room:
             raise self._refusal()
-        self._items.append(item)
+        items.append(item)
         if self._consumer is not None:
             self._wake_consumer(self._consumer)
 
@@ -150,6 +153,7 @@ class Mailbox(Generic[T]):
     def close(self) -> None:
         """Take no more messages; those inside can still be taken. Producers that wait for room get BUS_CLOSED."""
         self._is_closed = True
+        self._room = 0
         for task in self._waiting:
             reschedule(task)
         self._waiting.clear()

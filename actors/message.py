@@ -3,8 +3,9 @@
 import re
 from collections.abc import Callable
 from enum import StrEnum, unique
-from operator import attrgetter
-from typing import cast
+from functools import partial
+from operator import attrgetter, is_not
+from typing import TypeGuard, cast
 
 import attrs
 
@@ -25,6 +26,7 @@ __all__ = [
     "Direction",
     "clean_text",
     "is_plain",
+    "is_plain_text",
     "validate_message",
 ]
 
@@ -89,11 +91,7 @@ _rare_of = attrgetter(
     "extensions.entities",
 )
 _NOTHING_RARE = (None, None, (), (), ())
-_parts_of = cast(
-    "Callable[[BusMessage], tuple[str, str, str, int, int]]",
-    attrgetter("topic", "payload.sent_at", "payload.session_id", "hops", "created_at_us"),
-)
-_PART_TYPES = (str, str, str, int, int)
+_is_given = cast("Callable[[str | None], TypeGuard[str]]", partial(is_not, None))
 # Printable ASCII without outer spaces, one id a line.
 _PLAIN_IDS = re.compile(r"[!-~](?:[ -~]*[!-~])?(?:\n[!-~](?:[ -~]*[!-~])?)*")
 
@@ -104,6 +102,21 @@ class Direction(StrEnum):
 
     INBOUND = "inbound"
     OUTBOUND = "outbound"
+
+
+_parts_of = cast(
+    "Callable[[BusMessage], tuple[Direction, Kind, str, str, str, int, int]]",
+    attrgetter(
+        "direction",
+        "extensions.kind",
+        "topic",
+        "payload.sent_at",
+        "payload.session_id",
+        "hops",
+        "created_at_us",
+    ),
+)
+_PART_TYPES = (Direction, Kind, str, str, str, int, int)
 
 
 @attrs.frozen(kw_only=True)
@@ -172,6 +185,36 @@ def validate_message(message: BusMessage) -> None:
     _check_size(message)
 
 
+def is_plain_text(topic: str, key: str, text: str, created_at_us: int, ids: tuple[str | None, ...]) -> bool:
+    """Whether a message made of these alone certainly keeps every rule; all else of it is of our own making.
+
+    Args:
+        topic, key, text, created_at_us: As in the message; the text has no lone surrogate.
+        ids: The texts that become ids; the first one is required.
+    Raises:
+        BusError: INVALID_MESSAGE, the key certainly keeps none.
+    """
+    try:
+        joined = "\n".join(filter(_is_given, ids))
+        is_known = topic in DIALOGUE_TOPICS
+    except TypeError:
+        return False
+    if (
+        not is_known
+        or ids[0] is None
+        or not text
+        or _PLAIN_IDS.fullmatch(joined) is None
+        # Some ids stand in the message two or three times.
+        or (3 * len(joined) + 2 * len(key) + len(text)) * 4 > MAX_MESSAGE_BYTES // 2
+        or not 0 <= created_at_us <= MAX_AT_US
+        or not key.isascii()
+        or key[-1] <= " "
+    ):
+        return False
+    check_conversation_key(key)
+    return True
+
+
 def is_plain(message: BusMessage) -> bool:
     """Whether a message certainly keeps every rule: what nearly all do is checked at once, the rest one by one.
 
@@ -181,29 +224,27 @@ def is_plain(message: BusMessage) -> bool:
     payload = message.payload
     if type(payload) is not MessageEnvelope or type(message.extensions) is not Extensions:
         return False
-    ids, texts = _all_ids_of(message), _all_texts_of(message)
-    given, said = tuple(filter(None, ids)), tuple(filter(None, texts))
-    # Only None may be left out: an empty id, or another empty value, is for the rules to refuse.
-    if len(given) + ids.count(None) != len(ids) or len(said) + texts.count(None) != len(texts):
-        return False
+    ids = _all_ids_of(message)
     try:
-        joined, free = "\n".join(given), "".join(said)
+        # Only None is left out: an empty id, or another empty value, is for the rules to refuse.
+        joined = "\n".join(filter(_is_given, ids))
+        free = "".join(filter(_is_given, _all_texts_of(message)))
     except TypeError:
         return False
     parts = _parts_of(message)
     if tuple(map(type, parts)) != _PART_TYPES:
         return False
-    topic, sent_at, session_id, hops, at_us = parts
+    direction, kind, topic, sent_at, session_id, hops, at_us = parts
     raw = message.raw
     if (
         _PLAIN_IDS.fullmatch(joined) is None
-        or has_lone_surrogate(free)
+        or (not free.isascii() and has_lone_surrogate(free))
         or (len(joined) + len(free)) * 4 > MAX_MESSAGE_BYTES
-        or not all(ids[:_REQUIRED_IDS])
+        or None in ids[:_REQUIRED_IDS]
         or not payload.text
         or topic not in DIALOGUE_TOPICS
-        or message.direction is not Direction.INBOUND
-        or message.extensions.kind is not Kind.NEW
+        or direction is not Direction.INBOUND
+        or kind is not Kind.NEW
         or _rare_of(message) != _NOTHING_RARE
         or not 0 <= hops < 2**63
         or not 0 <= at_us <= MAX_AT_US

@@ -21,7 +21,10 @@ def refusal_of(turn: Turn, services: Services) -> Dead | Defer | None:
     loop is broken is then theirs to know.
     """
     row, breaker = turn.row, turn.breaker
-    if row.message.hops > MAX_HOPS and row.record.generation == 0:
+    hops = row.message.hops
+    if not hops and breaker is None:
+        return None
+    if hops > MAX_HOPS and row.record.generation == 0:
         return _over_the_limit(turn, services)
     # Suspects of a crash run apart from everything else, so nothing may make them wait.
     if breaker is None or breaker.admits(turn) or not services.gate.is_open:

@@ -30,20 +30,23 @@ class Aliases:
     Args:
         channel: Its name.
         prefix: Of its conversation keys.
+
+    Attributes:
+        moves: The next address of each that was left; changed by the methods alone.
     """
 
     def __init__(self, channel: str, prefix: str) -> None:
         self._begin = f"{ALIAS_PREFIX}{channel}:"
         self._prefix = prefix
-        self._next: dict[str, str] = {}
+        self.moves: dict[str, str] = {}
         self._previous: dict[str, str] = {}
 
     def __len__(self) -> int:
-        return len(self._next)
+        return len(self.moves)
 
     def current(self, address: str) -> str:
         """Where the chat that had this address is now."""
-        while (later := self._next.get(address)) is not None:
+        while (later := self.moves.get(address)) is not None:
             address = later
         return address
 
@@ -84,14 +87,14 @@ class Aliases:
                 self._link(old, alias.address)
 
     def _link(self, old: str, new: str) -> None:
-        self._next[old] = new
+        self.moves[old] = new
         # Two chats that became one: what comes from there belongs to the first that went.
         self._previous.setdefault(new, old)
 
     def _length(self, address: str) -> int:
         """How many moves the chain has that this address is part of."""
         length, at = 0, self.origin(address)
-        while (later := self._next.get(at)) is not None:
+        while (later := self.moves.get(at)) is not None:
             length, at = length + 1, later
         return length
 

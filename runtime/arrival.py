@@ -8,7 +8,7 @@ from ..actors.extensions import EMPTY, Extensions
 from ..actors.identifiers import new_uuid7, session_id_for
 from ..actors.instants import rfc3339_from_us, us_from_rfc3339
 from ..actors.keys import check_conversation_key
-from ..actors.message import BusMessage, Direction, clean_text
+from ..actors.message import BusMessage, Direction, clean_text, is_plain_text, validate_message
 from ..actors.value import changed_frozen
 from .channel import Inbound
 
@@ -82,6 +82,28 @@ def message_of(
     )
 
 
+def check_arrival(inbound: Inbound, message: BusMessage) -> None:
+    """Check every rule of what `message_of` has made: of a text and its ids these alone, for the rest is its own.
+
+    Raises:
+        BusError: as `validate_message`.
+    """
+    if (
+        inbound.extensions is EMPTY
+        and inbound.raw is None
+        and inbound.session_id is None
+        and is_plain_text(
+            message.topic,
+            message.conversation_key,
+            message.payload.text,
+            message.created_at_us,
+            (inbound.platform_message_id, inbound.sender, inbound.reply_to),
+        )
+    ):
+        return
+    validate_message(message)
+
+
 def _check_types(inbound: Inbound) -> None:
     for name, kind in (("address", str), ("text", str), ("sent_at", str | None), ("extensions", Extensions)):
         # The fields are typed, yet what an adapter really passes is checked once here.
@@ -92,4 +114,4 @@ def _check_types(inbound: Inbound) -> None:
             )
 
 
-__all__ = ["CONTENT_CODES", "message_of"]
+__all__ = ["CONTENT_CODES", "check_arrival", "message_of"]

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, TypeVar, overload
 
 from ..actors.codec import copy_plain
-from ..actors.content import Content, SendRef
+from ..actors.content import Content, Rich, SendRef
 from ..actors.errors import BusError, Code
 from ..actors.idempotency import turn_key
 from ..actors.keys import check_conversation_key
@@ -353,8 +353,13 @@ class Context(ScheduleVerbs, EphemeralVerbs):
     ) -> SendEffect:
         self.check_active()
         caps = self._surroundings.check_channel(channel, key)
-        text, rich = checked_content(content, name, channel, caps)
-        policy = checked_policy(on_uncertain)
+        rich: Rich | None = None
+        if isinstance(content, str):
+            check_text(content, name)
+            text = content
+        else:
+            text, rich = checked_content(content, name, channel, caps)
+        policy = None if on_uncertain is None else checked_policy(on_uncertain)
         return SendEffect(SendRef(channel, name), key, text, reply_to, policy, is_bulk, rich)
 
     def _turn_now(self) -> TurnNow:

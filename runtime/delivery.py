@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import trio
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
 
     from .tracing import Tracing
 
+_OUTCOMES = (Sent, NotSent, Uncertain)
+
 
 class DeliveryActor:
     """Sends the rows of one channel, at most `caps.concurrency` at once.
@@ -46,6 +47,7 @@ class DeliveryActor:
         ephemeral: Its ephemeral calls, if it has any.
         splits: The adapter, if it cuts long texts itself.
         recipients: Where their chats are, and who cannot be reached.
+        one_part_chars: A text of at most so many characters is certainly sent in one part.
         on_stop: Called once if the channel refuses the bot's credentials.
     """
 
@@ -63,6 +65,8 @@ class DeliveryActor:
         self._tracing = tracing
         self.can_look_up = adapter.caps.reconciles and isinstance(adapter, Reconciles)
         self.splits: Splits | None = adapter if isinstance(adapter, Splits) else None
+        # No character is longer than four bytes, whatever the channel counts in.
+        self.one_part_chars = 0 if self.splits is not None else adapter.caps.max_text // 4
         self.pool: WorkerPool[Send] = WorkerPool(adapter.caps.concurrency, self._work)
         self.line: SendLine[Send] = SendLine(self.pool, adapter.caps.limits, self._chat_of, alarms)
         self.recipients: Recipients = Recipients(adapter.name, adapter.prefix)
@@ -92,10 +96,16 @@ class DeliveryActor:
 
     async def _work(self, send: Send) -> None:
         if not send.is_lookup:
-            with nullcontext() if self._tracing is None else self._tracing.send(send.outbound):
-                send.answer = await self.adapter.send(send.outbound)
-                if can_degrade(send.answer, self.adapter.caps):
-                    await self._send_degraded(send, send.answer)
+            if self._tracing is None:
+                answer = send.answer = await self.adapter.send(send.outbound)
+                # Typed, yet what an adapter really answers is looked at only later.
+                if not isinstance(answer, Sent) and can_degrade(answer, self.adapter.caps):
+                    await self._send_degraded(send, answer)
+            else:
+                with self._tracing.send(send.outbound):
+                    answer = send.answer = await self.adapter.send(send.outbound)
+                    if can_degrade(answer, self.adapter.caps):
+                        await self._send_degraded(send, answer)
         elif isinstance(self.adapter, Reconciles):
             send.answer = await self.adapter.reconcile(send.outbound)
             send.is_answered = True
@@ -118,7 +128,7 @@ class DeliveryActor:
             return
         outcome: SendOutcome
         answer: object = send.answer
-        if isinstance(answer, Sent | NotSent | Uncertain):
+        if isinstance(answer, _OUTCOMES):
             outcome = checked_answer(answer)
             if outcome is not answer:
                 self._log.warning("send.answer_corrected", outbox_id=send.row.record.id)

@@ -13,11 +13,11 @@ from ..actors.child import crash_in
 from ..actors.codec import pack_plain, unpack_plain
 from ..actors.errors import BusError, Code, error_code_of
 from ..actors.keys import shard_of
-from ..actors.message import BusMessage, clean_text, validate_message
+from ..actors.message import BusMessage, clean_text
 from ..actors.names import canonical
 from ..storage.commands import Duplicate, Fact, Stored
 from .adapter_start import Start, is_of_the_runtime
-from .arrival import CONTENT_CODES, message_of
+from .arrival import CONTENT_CODES, check_arrival, message_of
 from .channel import UNKNOWN_TOPIC, Adapter, Inbound
 from .defaults import ADAPTER_SLOW_S, ADAPTER_START_S
 from .edge_report import EdgeReports, EdgeState
@@ -105,7 +105,7 @@ class EdgeActor:
         info = services.store.info
         kept: tuple[Fact, ...] = ()
         self.last_received_us = now_us = services.clock.wall_us()
-        if self.reports.clear():
+        if self.reports.last is not None and self.reports.clear():
             self._log.info("edge.recovered")
         recipients = services.deliveries[adapter.name].recipients
         if recipients.concern(inbound):
@@ -122,7 +122,7 @@ class EdgeActor:
                 store_made_at_us=info.created_at_us,
                 now_us=now_us,
             )
-            validate_message(made)
+            check_arrival(inbound, made)
             message = made
             dedupe_key = f"in:{adapter.name}:{inbound.platform_message_id}"
             accept = self._accept_waiting if adapter.caps.waits else self._inbox.accept
@@ -136,13 +136,13 @@ class EdgeActor:
             return None
         return outcome if isinstance(outcome, Stored) else None
 
-    async def _offer(self, accept: Callable[[], Awaitable[Stored | Duplicate]]) -> Stored | Duplicate:
+    def _offer(self, accept: Callable[[], Awaitable[Stored | Duplicate]]) -> Awaitable[Stored | Duplicate]:
         """Where nobody can be told, a message waits for a store without room; else the one who asks is told."""
         pause = self._services.intake.store
         if self.adapter.caps.linear:
-            return await pause.offer(accept)
+            return pause.offer(accept)
         pause.check()
-        return await accept()
+        return accept()
 
     async def _accept_waiting(
         self, message: BusMessage, *, dedupe_key: str, facts: tuple[Fact, ...]

@@ -26,12 +26,16 @@ class EdgeReport:
 
 
 class EdgeReports:
-    """The reports of one adapter; only the last one counts. Times are seconds of trio's clock."""
+    """The reports of one adapter; only the last one counts. Times are seconds of trio's clock.
 
-    __slots__ = ("_report", "_until_s")
+    Attributes:
+        last: What was said last, which may be over.
+    """
+
+    __slots__ = ("_until_s", "last")
 
     def __init__(self) -> None:
-        self._report: EdgeReport | None = None
+        self.last: EdgeReport | None = None
         self._until_s = 0.0
 
     def tell(self, state: EdgeState, text: str, action: str, now_s: float) -> bool:
@@ -48,19 +52,19 @@ class EdgeReports:
             )
         report = EdgeReport(state, clean_text(text)[:_SHOWN_CHARS], clean_text(action)[:_SHOWN_CHARS])
         is_new = self.at(now_s) != report
-        self._report, self._until_s = report, now_s + EDGE_REPORT_S
+        self.last, self._until_s = report, now_s + EDGE_REPORT_S
         return is_new
 
     def clear(self) -> bool:
         """Forget it; whether there was one."""
-        report, self._report = self._report, None
+        report, self.last = self.last, None
         return report is not None
 
     def at(self, now_s: float) -> EdgeReport | None:
         """What is said now."""
         if now_s >= self._until_s:
-            self._report = None
-        return self._report
+            self.last = None
+        return self.last
 
 
 __all__ = ["EdgeReport", "EdgeReports", "EdgeState"]

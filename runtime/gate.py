@@ -23,11 +23,8 @@ class Gate:
         self._running: set[int] = set()
         self._at_once = at_once
         self._changed = changed
-
-    @property
-    def is_open(self) -> bool:
+        self.is_open = not self._pending
         """Whether everybody may start."""
-        return not self._pending and not self._running
 
     def enter(self, row_id: int) -> bool:
         """Whether this row may start now; who may not asks again after `changed`."""
@@ -45,4 +42,5 @@ class Gate:
             return
         self._pending.discard(row_id)
         self._running.discard(row_id)
+        self.is_open = not self._pending and not self._running
         self._changed()

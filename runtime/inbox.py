@@ -10,7 +10,7 @@ from ..actors.errors import BusError, Code
 from ..actors.keys import shard_of
 from ..actors.message import BusMessage
 from ..actors.value import changed
-from ..storage.commands import Claim, Duplicate, Fact, NewInbox, Publish, Refused, Stored
+from ..storage.commands import Duplicate, Fact, NewInbox, Outcome, Publish, Refused, Stored
 from ..storage.records import InboxRecord, InboxStatus
 from .channel import UNKNOWN_TOPIC
 from .shard_messages import Accepted
@@ -71,15 +71,22 @@ class Inbox:
             BusError: NO_SUBSCRIBER, INVALID_TOPIC; QUEUE_FULL, by `timeout_s`, or its conversation is full;
                 BUS_CLOSED; STORE_FULL, STORE_BUSY, STORE_IO: not stored, or (STORE_IO) not known.
         """
-        services, store = self._services, self._services.store
+        services = self._services
         if services.draining:
             raise BusError(Code.BUS_CLOSED, "the runtime is stopping")
         # Cancelled before the hand-over, nothing is stored: with a token free nothing below would wait until then.
         await trio.lowlevel.checkpoint_if_cancelled()
-        status = InboxStatus.REFUSED if refusal is not None else self._status(message)
-        home = shard_of(message.conversation_key, store.info.shard_count)
-        shard = services.shards[home]
+        handler, status = None, InboxStatus.QUEUED
+        if refusal is not None:
+            status = InboxStatus.REFUSED
+        else:
+            handler = services.topology.handler_of(message.topic, message.channel)
+            if handler is None:
+                self._check_parked(message)
+                status = InboxStatus.PARKED
         intake, key = services.intake, message.conversation_key
+        home = shard_of(key, len(services.shards))
+        shard = services.shards[home]
         # A turn that waited for the backlog to be worked off would be part of what holds it up.
         is_outside = takes_token and not is_in_turn()
         if is_outside and intake.check_full():
@@ -98,28 +105,27 @@ class Inbox:
         at_us = services.clock.wall_us()
         record = changed(
             _ROW,
-            id=store.next_inbox_id(),
+            id=services.store.next_inbox_id(),
             shard=home,
             topic=message.topic,
             partition=home,
             channel=message.channel,
-            conversation_key=message.conversation_key,
+            conversation_key=key,
             status=status,
             accepted_at_us=at_us,
             errors=() if refusal is None else (failure(refusal.code, refusal.message, at_us, 0),),
         )
-        row = QueuedRow(record, message, holds_token=holds_token)
-        with_claim = status is InboxStatus.QUEUED and shard.inbox.offer(record, holds_token=holds_token)
-        accept = Accepted(shard, row, instance=store.info.instance, with_claim=with_claim)
+        row = QueuedRow(record, message, holds_token=holds_token, handler=handler)
+        accept = shard.inbox.offer(row) if status is InboxStatus.QUEUED else Accepted(shard, row, None)
         part = Publish(
             row=NewInbox(record=record, message=message, dedupe_key=dedupe_key),
             at_us=at_us,
-            claim=Claim(home, shard.epoch) if with_claim else None,
+            claim=shard.lease if accept.with_claim else None,
             facts=facts,
         )
         intake.handed += 1
         try:
-            store.submit(part, accept.settle)
+            services.store.submit(part, accept.settle)
         except Exception:
             # Not handed over: what was reserved for it goes back, as after a refusal.
             accept.settle(Refused(BusError(Code.BUS_CLOSED, "the store did not take it")))
@@ -129,26 +135,31 @@ class Inbox:
             accept.task = trio.lowlevel.current_task()
             await trio.lowlevel.wait_task_rescheduled(_shielded)
         outcome = accept.outcome
-        if isinstance(outcome, Stored | Duplicate):
-            intake.store.stored()
-            if refusal is not None and isinstance(outcome, Stored):
+        if isinstance(outcome, Stored):
+            if refusal is None:
+                services.counters["accepted"] += 1
+            else:
                 services.count("refused")
                 services.count("refused_stored")
-            else:
-                services.count("accepted" if isinstance(outcome, Stored) else "duplicates")
-            return outcome
+        elif isinstance(outcome, Duplicate):
+            services.count("duplicates")
+        else:
+            raise self._refusal(outcome)
+        if intake.store.code is not None:
+            intake.store.stored()
+        return outcome
+
+    def _refusal(self, outcome: Outcome | None) -> BusError:
         if isinstance(outcome, Refused):
-            intake.store.refused(outcome.error.code)
-            raise outcome.error
+            self._services.intake.store.refused(outcome.error.code)
+            return outcome.error
         raise AssertionError("a publish settles as stored, duplicate or refused")
 
-    def _status(self, message: BusMessage) -> InboxStatus:
-        topology = self._services.topology
-        if topology.handler_of(message.topic, message.channel) is not None:
-            return InboxStatus.QUEUED
+    def _check_parked(self, message: BusMessage) -> None:
+        """Refuse what no handler takes, unless it is to be parked."""
         if self._park_unhandled or message.topic == UNKNOWN_TOPIC:
-            return InboxStatus.PARKED
-        topology.check_conversation_topic(message.topic)
+            return
+        self._services.topology.check_conversation_topic(message.topic)
         raise BusError(
             Code.NO_SUBSCRIBER,
             f"no handler of topic {message.topic} takes channel {message.channel}",

@@ -213,6 +213,17 @@ def inbox_move(record: InboxRecord, event: InboxEvent, *, now_us: int, claim: in
             return InboxMove(record, after, _WORDS[type(event)], str(event.code))
 
 
+def done_move(record: InboxRecord, *, now_us: int) -> InboxMove:
+    """What nearly every turn comes to, at half the cost: `inbox_move` of `Done` under the record's own claim.
+
+    Raises:
+        BusError: as `next_inbox_record`.
+    """
+    if record.status is InboxStatus.RUNNING:
+        return InboxMove(record, _done(record, now_us), "done")
+    return inbox_move(record, Done(), now_us=now_us, claim=record.claim)
+
+
 def accepted(record: InboxRecord, *, seq: int, offset: int, epoch: int | None) -> InboxRecord:
     """A new row with the place that the journal gave it; with an epoch its claim rode along.
 

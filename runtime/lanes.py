@@ -107,7 +107,7 @@ class Lanes(Generic[Row]):
         """The lane of a conversation, made if it is not in memory."""
         lane = self._lanes.get(key)
         if lane is None:
-            unseen = not self.knows_all(key)
+            unseen = self._rescan or (self._scanning and key > self._cursor)
             lane = self._lanes[key] = Lane(key)
             if unseen:
                 lane.more = True
@@ -161,10 +161,13 @@ class Lanes(Generic[Row]):
 
     def begin(self, lane: Lane[Row], row: Row) -> None:
         """That row is at work: it counts, until `release` or `put_back`."""
-        lane.last_seq = max(lane.last_seq, row.seq)
+        seq = row.seq
+        lane.last_seq = max(lane.last_seq, seq)
         if not row.holds_token:
             self._held += 1
-        self.resume(lane)
+        lane.paused = False
+        if lane.more:
+            self._want_page(lane)
 
     def yield_place(self, lane: Lane[Row]) -> None:
         """That row goes back to disk, for others came before it; newer ones are left there too. Then `resume`."""
@@ -328,7 +331,7 @@ class Lanes(Generic[Row]):
 
     def can_refill(self, *, scan: bool = True) -> bool:
         """Whether `refill` has something to read and room for it."""
-        return self._has_room and bool(self._hungry or (scan and self._scanning))
+        return bool(self._hungry or (scan and self._scanning)) and self._has_room
 
     @property
     def _has_room(self) -> bool:

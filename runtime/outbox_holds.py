@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _UNSETTLED = (OutboxState.UNCERTAIN, OutboxState.DEAD, OutboxState.PURGED)
 _WAITING = (OutboxState.READY, OutboxState.FAILED)
 _MAX_SEQ = 2**63 - 1
+_DROPPED = event_word(Drop())
 
 
 def is_held(record: OutboxRecord, reader: Reader) -> bool:
@@ -88,7 +89,7 @@ def moves_of_decision(
         # Nothing to end: the decision is about the dead send itself, and refused.
         return ended or (outbox_move(record, event, now_us=now_us, claim=None),)
     own = outbox_move(record, event, now_us=now_us, claim=None)
-    if isinstance(event, ResolveDead | Cancel):
+    if isinstance(event, (ResolveDead, Cancel)):
         return (own, *_end(later, event.code, now_us))
     if record.state not in _UNSETTLED or own.after.state in _UNSETTLED:
         return (own,)
@@ -113,7 +114,7 @@ def moves_of_drop(dropped: OutboxMove, reader: Reader, *, now_us: int) -> tuple[
 
 def is_drop(move: OutboxMove) -> bool:
     """Whether the policy gave the send up."""
-    return move.event == event_word(Drop())
+    return move.event == _DROPPED
 
 
 def _end(parts: Sequence[OutboxRecord], code: str, now_us: int) -> tuple[OutboxMove, ...]:

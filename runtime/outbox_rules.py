@@ -52,7 +52,7 @@ from .outbox_events import (
     Unhold,
     event_word,
 )
-from .outbox_steps import dead, landed, renewed, settled, started
+from .outbox_steps import dead, landed, renewed, sent, settled, started
 from .transition import invalid_transition, stale_claim
 
 __all__ = [
@@ -82,8 +82,12 @@ __all__ = [
     "mark_sent",
     "next_outbox_record",
     "outbox_move",
+    "sent_move",
     "start_attempt",
 ]
+
+_CODED = (Failed, Defer, Cancel, ResolveDead, Resplit)
+_NOT_KNOWN = (Uncertain, FoundAtStart, Drop)
 
 
 def next_outbox_record(
@@ -168,11 +172,22 @@ def outbox_move(
     """The same transition with its word and code, ready for a Commit."""
     after = next_outbox_record(record, event, now_us=now_us, claim=claim, identity=identity)
     code: str | None = None
-    if isinstance(event, Failed | Defer | Cancel | ResolveDead | Resplit):
+    if isinstance(event, _CODED):
         code = str(event.code)
-    elif isinstance(event, Uncertain | FoundAtStart | Drop):
+    elif isinstance(event, _NOT_KNOWN):
         code = str(Code.DELIVERY_UNCERTAIN)
     return OutboxMove(record, after, event_word(event), code, isinstance(event, TAIL_EVENTS))
+
+
+def sent_move(record: OutboxRecord, event: Sent, *, now_us: int) -> OutboxMove:
+    """What nearly every send comes to, at a third of the cost: `outbox_move` under the record's own claim.
+
+    Raises:
+        BusError: as `next_outbox_record`.
+    """
+    if record.state is OutboxState.FLYING:
+        return OutboxMove(record, sent(record, event, now_us), "sent")
+    return outbox_move(record, event, now_us=now_us, claim=record.claim)
 
 
 def start_attempt(

@@ -64,7 +64,7 @@ def landed(
     """Where the outcome of a send leaves the row."""
     match event:
         case Sent():
-            return _sent(record, event, now_us)
+            return sent(record, event, now_us)
         case Failed():
             return _failed(record, event, now_us)
         case Uncertain():
@@ -84,7 +84,8 @@ def landed(
             return changed(record, in_flight=False, attempts=record.attempts - 1, updated_at_us=now_us)
 
 
-def _sent(record: OutboxRecord, event: Sent, now_us: int) -> OutboxRecord:
+def sent(record: OutboxRecord, event: Sent, now_us: int) -> OutboxRecord:
+    """The channel has it."""
     return changed(
         record,
         status=OutboxStatus.SENT,

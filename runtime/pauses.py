@@ -30,14 +30,16 @@ class Pauses:
         channel: Its name.
         line: Where they hold.
         stop: Ends the channel: its credentials are refused.
+
+    Attributes:
+        stored: Facts on disk, by key, and when each is over, wall clock.
     """
 
     def __init__(self, channel: str, line: SendLine[Send], stop: Callable[[], None]) -> None:
         self._channel = channel
         self._line = line
         self._stop = stop
-        self._stored: dict[str, int] = {}
-        """Facts on disk, by key, and when each is over, wall clock."""
+        self.stored: dict[str, int] = {}
 
     def note(self, outcome: SendOutcome | None, after: OutboxRecord, now_us: int) -> tuple[Fact, ...]:
         """Put what an outcome asks for in force.
@@ -56,14 +58,14 @@ class Pauses:
                 chat_id = None if outcome.scope == "bot" else self._line.chat_id(after.conversation_key)
                 self._line.pause(chat_id, after.wait_us / 1e6)
                 key = self._key(chat_id)
-                self._stored[key] = due_us = now_us + after.wait_us
+                self.stored[key] = due_us = now_us + after.wait_us
                 value = pack_plain([due_us, after.wait_us], limit_bytes=_FACT_BYTES, what="pause")
                 return (Fact(NAMESPACE, key, value),)
-        elif self._stored and isinstance(outcome, Sent):
+        elif self.stored and isinstance(outcome, Sent):
             keys = (self._key(None), self._key(self._line.chat_id(after.conversation_key)))
-            over = [key for key in keys if self._stored.get(key, now_us + 1) <= now_us]
+            over = [key for key in keys if self.stored.get(key, now_us + 1) <= now_us]
             for key in over:
-                del self._stored[key]
+                del self.stored[key]
             return tuple(Fact(NAMESPACE, key, None) for key in over)
         return ()
 
@@ -80,7 +82,7 @@ class Pauses:
             if left_us <= 0:
                 over.append(Fact(NAMESPACE, key, None))
                 continue
-            self._stored[key] = now_us + left_us
+            self.stored[key] = now_us + left_us
             self._line.pause(key.removeprefix(begin) or None, left_us / 1e6)
         return tuple(over)
 

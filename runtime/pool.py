@@ -44,13 +44,13 @@ J = TypeVar("J", bound=Job)
 
 
 class _Run:
-    """A job under way: since when, and whether it was cancelled."""
+    """What a worker is at, under one scope: since when, and whether it was cancelled."""
 
     __slots__ = ("_scope", "begun_s", "is_cancelled")
 
-    def __init__(self, scope: trio.CancelScope, begun_s: float) -> None:
+    def __init__(self, scope: trio.CancelScope) -> None:
         self._scope = scope
-        self.begun_s = begun_s
+        self.begun_s = 0.0
         self.is_cancelled = False
 
     def cancel(self) -> None:
@@ -81,6 +81,7 @@ class WorkerPool(Generic[J]):
         self._next_due_s = math.inf
         self._alarm = trio.CancelScope()
         self._revoked: dict[J, trio.Event] = {}
+        self._now_s: Callable[[], float] = trio.current_time
         self.took: Histogram | None = None
         """How long jobs took, once somebody asks."""
 
@@ -109,7 +110,8 @@ class WorkerPool(Generic[J]):
     def give_back(self) -> None:
         """End a reservation: the first in line gets the slot."""
         self._free += 1
-        self._serve_line()
+        if self._line:
+            self._serve_line()
 
     def start(self, job: J) -> None:
         """Run a job under a slot reserved for it."""
@@ -119,6 +121,8 @@ class WorkerPool(Generic[J]):
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Hold the workers until cancelled. Jobs that were started before are taken up."""
+        # What `trio.current_time` asks in the end: two times a message it is worth asking at once.
+        self._now_s = trio.lowlevel.current_clock().current_time
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             try:
@@ -198,20 +202,22 @@ class WorkerPool(Generic[J]):
     async def _worker(self) -> None:
         # Only who was woken says so: while another is on its way, the one that goes on with the next job wakes nobody.
         self._waking = False
+        ready, running = self._ready, self._running
         while True:
             job: J | None = None
             error: BaseException | None = None
             outside = True
             try:
                 with trio.CancelScope() as scope:
+                    run = _Run(scope)
                     for _ in range(_CHECKPOINT_EVERY):
-                        if not self._ready:
+                        if not ready:
                             await self._park()
-                        job = self._ready.popleft()
-                        if self._ready and not self._waking:
+                        job = ready.popleft()
+                        if ready and not self._waking:
                             self._wake_one()
                         error = None
-                        run = self._begin(job, scope)
+                        self._begin(job, run)
                         try:
                             await self._work(job)
                         except Exception as raised:
@@ -224,9 +230,13 @@ class WorkerPool(Generic[J]):
                         if run.is_cancelled:
                             break
                         ended, job = job, None
-                        self._end(ended, error)
+                        if self._revoked or self.took is not None:
+                            self._end(ended, error)
+                        else:
+                            del running[ended]
+                            ended.ended(error, timed_out=False, cancelled=False)
                         # A worker may wait for long, and what it did last would be kept as long.
-                        del ended, run
+                        del ended
                         error = None
                 outside = False
             finally:
@@ -234,13 +244,12 @@ class WorkerPool(Generic[J]):
                     self._end(job, error, timed_out=not outside, cancelled=outside)
             await trio.lowlevel.checkpoint()
 
-    def _begin(self, job: J, scope: trio.CancelScope) -> _Run:
-        now_s = trio.current_time()
+    def _begin(self, job: J, run: _Run) -> None:
+        run.begun_s = now_s = self._now_s()
         job.due_s = due_s = now_s + job.timeout_s
-        run = self._running[job] = _Run(scope, now_s)
+        self._running[job] = run
         if due_s < self._next_due_s:
             self._next_due_s = self._alarm.deadline = due_s
-        return run
 
     async def _watch(self) -> None:
         """Cancel what has run for too long. One alarm for all: a deadline for each job costs as much as its start."""
@@ -267,8 +276,8 @@ class WorkerPool(Generic[J]):
         # A worker that crashed between taking a job and noting it tells its end all the same.
         run = self._running.pop(job, None)
         if self.took is not None and run is not None:
-            self.took.observe(trio.current_time() - run.begun_s)
-        revoked = self._revoked.get(job)
+            self.took.observe(self._now_s() - run.begun_s)
+        revoked = self._revoked.get(job) if self._revoked else None
         if revoked is None:
             job.ended(error, timed_out=timed_out, cancelled=cancelled)
         else:

@@ -31,13 +31,14 @@ class Recipients:
 
     def address_of(self, conversation_key: str) -> str:
         """Where the conversation's sends go now."""
-        return self.aliases.current(conversation_key.partition(":")[2])
+        address = conversation_key.partition(":")[2]
+        return self.aliases.current(address) if self.aliases.moves else address
 
     def concern(self, inbound: Inbound) -> bool:
         """Whether `arriving` has something to say of a message: almost never."""
-        return (
-            bool(self.aliases)
-            or bool(self.unreachable)
+        return bool(
+            self.aliases.moves
+            or self.unreachable.marks
             or inbound.moved_from is not None
             or inbound.moved_to is not None
         )
@@ -94,7 +95,7 @@ class Recipients:
         """
         key = after.conversation_key
         if isinstance(outcome, Sent):
-            return self.unreachable.clear(key) if key in self.unreachable else ()
+            return self.unreachable.clear(key) if key in self.unreachable.marks else ()
         if not isinstance(outcome, NotSent) or outcome.code not in MARKING_CODES:
             return ()
         return self.unreachable.mark(key, outcome.code, now_us) if after.state is OutboxState.DEAD else ()

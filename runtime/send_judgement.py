@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from ..storage.commands import Fact, OutboxMove
 from ..storage.records import OutboxStatus
-from .channel import NotSent
-from .outbox_rules import Defer, outbox_move
+from .channel import NotSent, Sent
+from .outbox_rules import Defer, outbox_move, sent_move
+from .outbox_rules import Sent as SentEvent
 from .reports import report_send
 from .send_outcome import outcome_moves
 
@@ -18,11 +19,16 @@ if TYPE_CHECKING:
 
 
 def judge(
-    send: Send, outcome: SendOutcome | None, services: Services
+    send: Send, outcome: SendOutcome | None, services: Services, *, now_us: int
 ) -> tuple[tuple[OutboxMove, ...], tuple[Fact, ...]]:
     """The transitions of a send that has ended, and the facts to store with them; both are in force from here on."""
-    record, now_us, delivery = send.row.record, services.clock.wall_us(), send.delivery
-    moved = delivery.recipients.moved(outcome, record.conversation_key, send.address, now_us)
+    record, delivery = send.row.record, send.delivery
+    recipients = delivery.recipients
+    if isinstance(outcome, Sent) and not (delivery.pauses.stored or recipients.unreachable.marks):
+        # What nearly every send comes to: there is nothing to learn from it.
+        event = SentEvent(outcome.platform_message_id, outcome.deduped, send.degraded)
+        return (sent_move(record, event, now_us=now_us),), ()
+    moved = recipients.moved(outcome, record.conversation_key, send.address, now_us)
     if moved is not None and isinstance(outcome, NotSent):
         # The platform said where the chat is: no attempt, and nothing to wait for.
         move = outbox_move(record, Defer(code=str(outcome.code)), now_us=now_us, claim=record.claim)
@@ -35,7 +41,7 @@ def judge(
     if after.status is not OutboxStatus.SENT:
         report_send(after, moves[-1].code, services)
     facts = delivery.pauses.note(outcome, after, now_us)
-    return moves, (*facts, *delivery.recipients.note(outcome, after, now_us))
+    return moves, (*facts, *recipients.note(outcome, after, now_us))
 
 
 __all__ = ["judge"]

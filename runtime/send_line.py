@@ -77,7 +77,15 @@ class SendLine(Generic[J]):
 
     def try_take(self, key: str, *, is_bulk: bool) -> bool:
         """Take a slot and permits for the head of a conversation, unless something stands before it."""
-        if self.is_free and not self._has_line:
+        if not (
+            self._is_limited
+            or self._paused_s
+            or self._lines[0]
+            or self._lines[1]
+            or self._resting
+            or self._bot_paused_s != -math.inf
+        ):
+            # Nothing but slots can hold it up, as in nearly all channels nearly always.
             return not self.is_stopped and self._pool.try_reserve()
         if self.is_stopped or self._lines[0] or (is_bulk and self._lines[1]):
             return False

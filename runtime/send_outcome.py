@@ -8,7 +8,7 @@ from ..storage.commands import OutboxMove
 from ..storage.records import OnUncertain, OutboxRecord, OutboxState
 from .channel import Degradation, NotSent, SendOutcome, Sent, Uncertain
 from .defaults import PAUSE_JITTER_S
-from .outbox_rules import Defer, Drop, Failed, FoundAtStart, OutboxEvent, Release, outbox_move
+from .outbox_rules import Defer, Drop, Failed, FoundAtStart, OutboxEvent, Release, outbox_move, sent_move
 from .outbox_rules import Sent as SentEvent
 from .outbox_rules import Uncertain as UncertainEvent
 from .retry import RetryPolicy
@@ -50,7 +50,7 @@ def outcome_moves(
     """
     if isinstance(outcome, Sent):
         sent = SentEvent(outcome.platform_message_id, outcome.deduped, degraded)
-        return (outbox_move(record, sent, now_us=now_us, claim=record.claim),)
+        return (sent_move(record, sent, now_us=now_us),)
     wait_us = retry_wait_us(record, policy, unit)
     event: OutboxEvent
     match outcome:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import attrs
@@ -54,7 +55,7 @@ class Services:
     topics: dict[str, TopicHandlerActor] = attrs.field(factory=dict[str, "TopicHandlerActor"])
     deliveries: dict[str, DeliveryActor] = attrs.field(factory=dict[str, "DeliveryActor"])
     prefixes: dict[str, str] = attrs.field(factory=dict[str, str])
-    counters: dict[str, int] = attrs.field(factory=dict[str, int])
+    counters: Counter[str] = attrs.field(factory=Counter[str])
     pruned: dict[str, int] = attrs.field(factory=dict[str, int])
     ends: Ends = attrs.field(factory=Ends)
     turn_waits: TurnWaits = attrs.field(factory=TurnWaits)
@@ -106,4 +107,4 @@ class Services:
 
     def count(self, name: str, by: int = 1) -> None:
         """Count an event of this run."""
-        self.counters[name] = self.counters.get(name, 0) + by
+        self.counters[name] += by

@@ -13,6 +13,7 @@ from ..actors.errors import BusError, Code
 from ..actors.value import changed
 from ..storage.commands import (
     NOTHING,
+    Claim,
     Commit,
     Committed,
     ControlPart,
@@ -38,6 +39,7 @@ from .shard_messages import (
     MessageArrived,
     MessageDue,
     MoveSend,
+    RareMessage,
     Requeue,
     SendArrived,
     SendDue,
@@ -68,18 +70,25 @@ class ShardActor(Actor[ShardMessage]):
         super().__init__(f"shard-{number}", capacity=_MAILBOX)
         self.number = number
         self.epoch = services.store.epochs[number]
+        self.lease = Claim(number, self.epoch)
+        """What a publish asks for whose claim may ride along."""
+        self.instance = services.store.info.instance
         self.intake = services.intake
+        self.ends = services.ends
         self.is_stopping = False
         self._services = services
         self._is_first_run = True
         self._flush_told = False
         self._sweep_due = False
         self._unsettled = 0
-        self._held: Counter[Pool] = Counter()
+        self.held: Counter[Pool] = Counter()
+        """Slots that this shard has reserved and that are not yet in a job, by pool."""
         self._sends: dict[int, Send] = {}
         self.inbox = ShardInbox(self, services)
         self.outbox = ShardOutbox(self, services, self._sends)
         self.desk = ShardDesk(self, services)
+        self.tell: Callable[[ShardMessage], None] = self._mailbox.put_nowait
+        """Leave a message."""
 
     @property
     def is_quiet(self) -> bool:
@@ -97,10 +106,6 @@ class ShardActor(Actor[ShardMessage]):
         """No turn, send or commit of this shard is under way."""
         return not (self._unsettled or self.inbox.turns or self._sends or len(self.mailbox))
 
-    def tell(self, message: ShardMessage) -> None:
-        """Leave a message."""
-        self._mailbox.put_nowait(message)
-
     def tell_arrival(self, message: MessageArrived | SendArrived) -> None:
         """Leave word of a row stored by somebody else; without room it stays on disk for the next scan."""
         if len(self.mailbox) < _MAILBOX // 2:
@@ -116,7 +121,7 @@ class ShardActor(Actor[ShardMessage]):
     def tell_accepted(self, message: Accepted) -> None:
         """Leave word of a settled publish; without room an unclaimed row stays on disk."""
         if message.with_claim or len(self._mailbox) < _MAILBOX // 2:
-            self._mailbox.put_nowait(message)
+            self.tell(message)
         else:
             self.inbox.missed(message.row)
             self.flush_soon()
@@ -126,14 +131,6 @@ class ShardActor(Actor[ShardMessage]):
         if not self._flush_told:
             self._flush_told = True
             self.tell(Flush())
-
-    def hold(self, pool: Pool) -> None:
-        """A slot of this pool is reserved by this shard and not yet in a job."""
-        self._held[pool] += 1
-
-    def unhold(self, pool: Pool) -> None:
-        """The slot went into a job, or back."""
-        self._held[pool] -= 1
 
     def submit(
         self,
@@ -174,9 +171,11 @@ class ShardActor(Actor[ShardMessage]):
         )
         self.submit(commit, then, refused)
 
-    def tell_settled(self, message: Settled) -> None:
-        """The journal calls this in its own order: whoever gets rows of a Commit hears of them in that order."""
-        outcome, commit = message.outcome, message.commit
+    def tell_others(self, commit: Commit, outcome: Outcome) -> None:
+        """Tell who waits for the ends that a Commit brings, and who gets rows of it.
+
+        The journal has it called in its own order: whoever gets rows hears of them in that order.
+        """
         if self._services.ends.waiting and isinstance(outcome, Committed):
             self._services.ends.committed(commit)
         if commit.emits and isinstance(outcome, Committed):
@@ -184,7 +183,6 @@ class ShardActor(Actor[ShardMessage]):
                 tell_arrival(emit.row, arrived, self._services)
             if not outcome.emits:
                 self._services.relay.nudge(self.number)
-        self._mailbox.put_nowait(message)
 
     # --- the actor -------------------------------------------------------------------------------------------
 
@@ -199,7 +197,22 @@ class ShardActor(Actor[ShardMessage]):
     async def handle_batch(self, messages: deque[ShardMessage]) -> None:
         """Handle what was taken at once, then claim and start what became ready."""
         while messages:
-            self._handle(messages.popleft())
+            message = messages.popleft()
+            if isinstance(message, Settled):
+                if message.epoch == self.epoch:
+                    self._unsettled -= 1
+                    if isinstance(message.outcome, Committed):
+                        message.then(message.outcome)
+                    else:
+                        self._handle_refusal(message)
+            elif isinstance(message, Accepted):
+                self._handle_accepted(message)
+            elif isinstance(message, TurnEnded):
+                self._handle_turn_ended(message)
+            elif isinstance(message, SendEnded):
+                self.outbox.send_ended(message)
+            else:
+                self._handle(message)
         if not self._flush_told and (self.inbox.wants_flush or self.outbox.wants_flush):
             self.flush_soon()
         if not self._sweep_due and (self.inbox.lanes.has_warm or self.outbox.lanes.has_warm):
@@ -207,17 +220,9 @@ class ShardActor(Actor[ShardMessage]):
             self._services.alarms.after(WARM_S, self._sweep)
         self._services.activity.changed()
 
-    def _handle(self, message: ShardMessage) -> None:
-        """Handle one message; nothing here waits."""
+    def _handle(self, message: RareMessage) -> None:
+        """Handle one message that is not on the way of every conversation; nothing here waits."""
         match message:
-            case Settled():
-                self._handle_settled(message)
-            case Accepted():
-                self._handle_accepted(message)
-            case TurnEnded():
-                self._handle_turn_ended(message)
-            case SendEnded():
-                self.outbox.send_ended(message)
             case Flush():
                 self._flush()
             case MessageArrived(row=row):
@@ -251,14 +256,9 @@ class ShardActor(Actor[ShardMessage]):
 
     # --- inside ----------------------------------------------------------------------------------------------
 
-    def _handle_settled(self, message: Settled) -> None:
-        if message.epoch != self.epoch:
-            return
-        self._unsettled -= 1
+    def _handle_refusal(self, message: Settled) -> None:
         outcome = message.outcome
-        if isinstance(outcome, Committed):
-            message.then(outcome)
-        elif isinstance(outcome, Refused):
+        if isinstance(outcome, Refused):
             if message.refused is not None and outcome.error.code is not Code.FENCED:
                 message.refused(outcome.error)
             elif not self._services.is_ending:
@@ -314,10 +314,11 @@ class ShardActor(Actor[ShardMessage]):
             await delivery.pool.revoke(lookups)
         inbox, outbox = ShardInbox(self, services), ShardOutbox(self, services, self._sends)
         turns, tokens = self.inbox.turns, self.inbox.tokens_held
-        held, self._held = self._held, Counter()
+        held, self.held = self.held, Counter()
         # Before anything is given back: lanes of the old run that stand in line for a slot must get none of it.
         self.inbox, self.outbox = inbox, outbox
         self.epoch = leased.epoch
+        self.lease = Claim(self.number, self.epoch)
         self._unsettled = 0
         self._flush_told = False
         for turn in turns:

@@ -9,12 +9,13 @@ from ..actors.value import changed
 from ..storage.commands import Committed
 from .inbox_rules import Requeue as RequeueEvent
 from .inbox_rules import inbox_move
-from .outbox_holds import moves_of_decision
-from .send import PendingRow
+from .outbox_holds import is_later_part, moves_of_decision
+from .send import PendingRow, place_of
 from .shard_messages import MoveSend, Requeue
 from .turn import QueuedRow
 
 if TYPE_CHECKING:
+    from ..storage.records import OutboxRecord
     from .services import Services
     from .shard import ShardActor
 
@@ -71,7 +72,7 @@ class ShardDesk:
 
         def then(committed: Committed) -> None:
             # What it blocked came before what arrives now.
-            outbox.decided(record)
+            self._go_on_behind(record)
             for moved_id, seq in committed.tails:
                 outbox.arrived(PendingRow(changed(afters[moved_id], seq=seq), contents[moved_id]))
             reply.set(row_id)
@@ -79,8 +80,30 @@ class ShardDesk:
         def refused(error: BusError) -> None:
             reply.fail(_too_late("send", row_id, error))
 
-        outbox.let_go(record)
+        self._let_go(record)
         self._shard.submit_moves(outbox=moves, then=then, refused=refused, control=message.control)
+
+    def _let_go(self, record: OutboxRecord) -> None:
+        """If the send waits as the head of its lane, the lane goes on without it."""
+        outbox = self._shard.outbox
+        lanes, lane = outbox.lanes, outbox.lanes.find(record.conversation_key)
+        if lane is None:
+            return
+        if lane.queue and lane.queue[0].record.id == record.id:
+            if lane.due_us is not None:
+                lanes.wake(lane)
+            lanes.release(lanes.take(lane))
+            outbox.look(lane)
+        else:
+            lanes.pass_over(lane, place_of(record))
+        lanes.drop(lane, lambda row: is_later_part(row.record, record))
+
+    def _go_on_behind(self, record: OutboxRecord) -> None:
+        """The decision is on disk: what the send blocked goes on."""
+        delivery = self._services.deliveries.get(record.channel)
+        if delivery is not None and delivery.adapter.caps.block_on_uncertain:
+            self._shard.outbox.lanes.read_again(record.conversation_key, place_of(record))
+            self._shard.flush_soon()
 
 
 def _too_late(what: str, row_id: int, cause: BusError) -> BusError:

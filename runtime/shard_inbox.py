@@ -12,7 +12,7 @@ from ..storage.records import InboxRecord, InboxStatus
 from .admission import refusal_of
 from .backlog import InboxBacklog
 from .held_lanes import HeldLanes
-from .inbox_rules import Claim, Defer, Done, Fail, InboxEvent, Park, Release, inbox_move
+from .inbox_rules import Claim, Defer, Done, Fail, InboxEvent, Park, Release, done_move, inbox_move
 from .lane import Lane
 from .lane_state import recall, remember
 from .lanes import Lanes
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 InboxLane = Lane[QueuedRow]
 TurnPool = WorkerPool[Turn]
+_DONE = Done()
+_STAYING = (Fail, Release, Defer)
 
 
 class ShardInbox:
@@ -48,32 +50,32 @@ class ShardInbox:
         self._to_claim: list[tuple[InboxLane, QueuedRow]] = []
         self._blocked: list[InboxLane] = []
 
-    def offer(self, record: InboxRecord, *, holds_token: bool) -> bool:
-        """Announce a message that is about to be handed to the journal; answers whether its claim may ride along.
+    def offer(self, row: QueuedRow) -> Accepted:
+        """Announce a message that is about to be handed to the journal; answers with whether its claim rides along.
 
-        It may where its turn can start the moment it is stored: the lane is idle, nothing older is on disk, and a
+        It does where its turn can start the moment it is stored: the lane is idle, nothing older is on disk, and a
         slot of its topic is free, which is then reserved.
         """
-        lanes = self.lanes
-        lane = lanes.open(record.conversation_key)
+        services, shard, record = self._services, self._shard, row.record
+        lane = self.lanes.open(record.conversation_key)
+        accept = Accepted(shard, row, lane)
         was_idle = lane.is_idle
         lane.arriving += 1
-        if holds_token:
+        if row.holds_token:
             lane.tokens += 1
             self.tokens_held += 1
-        if not was_idle or self._services.draining or not self._services.gate.is_open:
-            return False
-        topic = self._services.topics[record.topic]
-        if not self._reserve(topic.pool):
-            return False
-        lane.busy = True
-        lanes.pause(lane)
-        return True
+        if was_idle and services.gate.is_open and not services.draining:
+            pool = services.topics[record.topic].pool
+            if pool.try_reserve():
+                shard.held[pool] += 1
+                lane.busy = lane.paused = accept.with_claim = True
+        return accept
 
     def accepted(self, message: Accepted) -> None:
         """The journal has settled what was offered."""
-        row, outcome = message.row, message.outcome
-        lane = self.lanes.open(row.record.conversation_key)
+        row, outcome, lane = message.row, message.outcome, message.lane
+        if lane is None:
+            raise AssertionError("what enters no lane is not told")
         lane.arriving -= 1
         if message.with_claim:
             if isinstance(outcome, Stored) and outcome.claimed:
@@ -143,11 +145,8 @@ class ShardInbox:
 
     def claims(self, now_us: int) -> list[InboxMove]:
         """The claims to commit now; `claimed` goes on with them."""
-        epoch = self._services.store.info.instance
-        return [
-            inbox_move(row.record, Claim(epoch, waited=True), now_us=now_us, claim=None)
-            for _, row in self._to_claim
-        ]
+        claim = Claim(self._shard.instance, waited=True)
+        return [inbox_move(row.record, claim, now_us=now_us, claim=None) for _, row in self._to_claim]
 
     def take_claimed(self) -> list[tuple[InboxLane, QueuedRow]]:
         """The rows of `claims`, which are no longer waiting to be claimed."""
@@ -191,10 +190,9 @@ class ShardInbox:
         context = turn.context
         if context is None:
             raise AssertionError("a turn that ended well has a context")
-        write = context.state_write
-        writes = () if write is None else (write,)
-        planned = self._shard.outbox.plan(turn.row, context.effects)
-        self._end(turn, Done(), planned, writes)
+        write, effects = context.state_write, context.effects
+        planned = self._shard.outbox.plan(turn.row, effects) if effects else None
+        self._end(turn, _DONE, planned, () if write is None else (write,))
 
     def _fail(self, turn: Turn, error: BaseException) -> None:
         self._end(turn, failed_turn(turn, error, self._services))
@@ -208,21 +206,24 @@ class ShardInbox:
     ) -> None:
         """Commit the end of a turn together with its effects and the claim of the lane's next head."""
         shard, lane = self._shard, turn.lane
-        now_us = self._services.clock.wall_us()
-        move = inbox_move(turn.row.record, event, now_us=now_us, claim=turn.row.record.claim)
+        now_us, record = self._services.clock.wall_us(), turn.row.record
+        if event is _DONE:
+            move = done_move(record, now_us=now_us)
+        else:
+            move = inbox_move(record, event, now_us=now_us, claim=record.claim)
         self.turns.discard(turn)
         following = None
         claim: InboxMove | None = None
         if turn.holds_slot:
             turn.holds_slot = False
-            stays = isinstance(event, Fail | Release | Defer)
-            following = None if stays else self._ride(lane, turn.topic.pool)
+            if lane.queue and not isinstance(event, _STAYING):
+                following = self._ride(lane, turn.topic.pool)
             if following is None:
                 turn.topic.pool.give_back()
             else:
-                event = Claim(self._services.store.info.instance, waited=True)
-                claim = inbox_move(following.record, event, now_us=now_us, claim=None)
-                shard.hold(turn.topic.pool)
+                claimed = Claim(shard.instance, waited=True)
+                claim = inbox_move(following.record, claimed, now_us=now_us, claim=None)
+                shard.held[turn.topic.pool] += 1
         commit = changed(
             NOTHING,
             shard=shard.number,
@@ -236,10 +237,10 @@ class ShardInbox:
         )
 
         def then(committed: Committed) -> None:
-            turn.row.record = move.after
+            turn.row.record = after = move.after
             if state:
                 remember(lane, state[0])
-            self._settle_turn(turn, move.after)
+            self._settle_turn(turn, after)
             if planned is not None:
                 shard.outbox.placed(planned, committed)
             if following is not None and claim is not None:
@@ -260,8 +261,9 @@ class ShardInbox:
         shard.submit(commit, then, refused if planned is not None else None)
 
     def _settle_turn(self, turn: Turn, after: InboxRecord) -> None:
-        lane, row = turn.lane, turn.row
-        self._services.gate.leave(after.id)
+        lane, row, services = turn.lane, turn.row, self._services
+        if not services.gate.is_open:
+            services.gate.leave(after.id)
         if after.status is InboxStatus.QUEUED:
             self.lanes.put_back(lane, row)
             return
@@ -272,7 +274,7 @@ class ShardInbox:
         elif after.status is InboxStatus.FAILED:
             self._back_off(lane, row, after.wait_us or 0)
         elif after.status is InboxStatus.DONE:
-            self._services.count("handled")
+            services.counters["handled"] += 1
 
     def _back_off(self, lane: InboxLane, row: QueuedRow, wait_us: int) -> None:
         due_us = self._services.clock.wall_us() + wait_us
@@ -283,21 +285,21 @@ class ShardInbox:
 
     def _start(self, lane: InboxLane, row: QueuedRow) -> None:
         """Start the turn of a row whose claim is on disk and whose slot is reserved."""
-        services, record = self._services, row.record
+        services, shard, record = self._services, self._shard, row.record
         topic = services.topics[record.topic]
-        handler = services.topology.handler_of(record.topic, record.channel)
+        handler = row.handler or services.topology.handler_of(record.topic, record.channel)
         if handler is None:
             raise AssertionError("only rows with a handler are claimed")
         turn = Turn(
-            self._shard,
+            shard,
             lane,
             row,
             topic=topic,
             handler=handler,
             stored_state=recall(lane, services.store.reader),
         )
-        self._shard.unhold(topic.pool)
-        refusal = Release() if self._shard.is_stopping else refusal_of(turn, services)
+        shard.held[topic.pool] -= 1
+        refusal = Release() if shard.is_stopping else refusal_of(turn, services)
         if refusal is not None:
             self._end(turn, refusal)
             return
@@ -307,7 +309,7 @@ class ShardInbox:
     def _ride(self, lane: InboxLane, pool: TurnPool) -> QueuedRow | None:
         """The lane's next head, if its claim may ride in the commit that ends the one before."""
         services = self._services
-        if services.draining or not lane.queue or pool.has_line or not services.gate.is_open:
+        if services.draining or pool.has_line or not services.gate.is_open:
             return None
         record = lane.queue[0].record
         if services.topics.get(record.topic) is None or services.topics[record.topic].pool is not pool:
@@ -340,7 +342,8 @@ class ShardInbox:
             self._held.hold(lane, row.seq, breaker)
             return
         pool = topic.pool
-        if self._reserve(pool):
+        if pool.try_reserve():
+            self._shard.held[pool] += 1
             self._line_up(lane, pool)
         else:
             lane.waiting = True
@@ -350,7 +353,7 @@ class ShardInbox:
         lane.waiting = False
         if self._shard.inbox is not self or self._services.draining or not lane.is_ready:
             return False
-        self._shard.hold(pool)
+        self._shard.held[pool] += 1
         self._line_up(lane, pool)
         return True
 
@@ -382,14 +385,8 @@ class ShardInbox:
 
         self._shard.submit_moves(inbox=(move,), then=then)
 
-    def _reserve(self, pool: TurnPool) -> bool:
-        if pool.try_reserve():
-            self._shard.hold(pool)
-            return True
-        return False
-
     def _give_back(self, pool: TurnPool) -> None:
-        self._shard.unhold(pool)
+        self._shard.held[pool] -= 1
         pool.give_back()
 
     def _free_token(self, lane: InboxLane, row: QueuedRow) -> None:

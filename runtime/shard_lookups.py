@@ -42,7 +42,7 @@ def end_lookup(outbox: ShardOutbox, message: LookedUp, services: Services) -> No
             event = Drop()
     move = outbox_move(record, event, now_us=now_us, claim=None)
     del outbox.sends[record.id]
-    outbox.end(send, (move,))
+    outbox.end(send, (move,), now_us=now_us)
 
 
 def _hold(outbox: ShardOutbox, send: Send, services: Services) -> None:

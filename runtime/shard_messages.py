@@ -10,7 +10,6 @@ import trio
 from ..actors.ref import Reply
 from ..actors.value import value
 from ..storage.commands import Outcome, Stored
-from ..storage.records import InboxStatus
 from .inbox_rules import accepted
 
 if TYPE_CHECKING:
@@ -29,36 +28,35 @@ class Accepted:
 
     Attributes:
         row: What is accepted.
+        lane: Where it goes; None where it enters none, parked or refused.
         with_claim: Its claim was to ride along.
         epoch: The shard's lease when it was handed over.
-        instance: Number of the opening, for the claim.
         task: Who waits for the outcome.
         outcome: None until it is settled.
     """
 
-    __slots__ = ("_shard", "epoch", "instance", "outcome", "row", "task", "with_claim")
+    __slots__ = ("_shard", "epoch", "lane", "outcome", "row", "task", "with_claim")
 
-    def __init__(self, shard: ShardActor, row: QueuedRow, *, instance: int, with_claim: bool) -> None:
+    def __init__(self, shard: ShardActor, row: QueuedRow, lane: Lane[QueuedRow] | None) -> None:
         self._shard = shard
         self.row = row
-        self.with_claim = with_claim
+        self.lane = lane
+        self.with_claim = False
         self.epoch = shard.epoch
-        self.instance = instance
         self.task: trio.lowlevel.Task | None = None
         self.outcome: Outcome | None = None
 
     def settle(self, outcome: Outcome) -> None:
         """Tell the shard, then the publisher; the journal calls this."""
         self.outcome = outcome
-        row = self.row
+        row, shard = self.row, self._shard
         try:
-            self._shard.intake.handed -= 1
-            # A parked or refused row enters no lane.
-            if row.record.status is InboxStatus.QUEUED:
+            shard.intake.handed -= 1
+            if self.lane is not None:
                 if isinstance(outcome, Stored):
-                    epoch = self.instance if outcome.claimed else None
+                    epoch = shard.instance if outcome.claimed else None
                     row.record = accepted(row.record, seq=outcome.seq, offset=outcome.offset, epoch=epoch)
-                self._shard.tell_accepted(self)
+                shard.tell_accepted(self)
         finally:
             # The publisher cannot be cancelled: whatever becomes of the shard, it must not wait for ever.
             if self.task is not None:
@@ -97,8 +95,11 @@ class Settled:
     def settle(self, outcome: Outcome) -> None:
         """Tell the shard, then whoever waits; the journal calls this."""
         self.outcome = outcome
+        shard, commit = self._shard, self.commit
         try:
-            self._shard.tell_settled(self)
+            if commit.emits or shard.ends.waiting:
+                shard.tell_others(commit, outcome)
+            shard.tell(self)
         finally:
             if self._told is not None:
                 self._told(outcome)
@@ -190,17 +191,5 @@ class Flush:
     """Claim and start what became ready since the last one."""
 
 
-ShardMessage = (
-    Accepted
-    | Settled
-    | TurnEnded
-    | SendEnded
-    | LookedUp
-    | MessageArrived
-    | SendArrived
-    | MessageDue
-    | SendDue
-    | Requeue
-    | MoveSend
-    | Flush
-)
+RareMessage = LookedUp | MessageArrived | SendArrived | MessageDue | SendDue | Requeue | MoveSend | Flush
+ShardMessage = Accepted | Settled | TurnEnded | SendEnded | RareMessage

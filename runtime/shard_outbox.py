@@ -8,28 +8,24 @@ from typing import TYPE_CHECKING
 from ..actors.content import ref_of
 from ..actors.value import changed
 from ..storage.commands import NOTHING, Committed, Fact, NewOutbox, OutboxMove, Stored
-from ..storage.records import OutboxRecord, OutboxState, OutboxStatus
+from ..storage.records import OutboundContent, OutboxRecord, OutboxState, OutboxStatus
 from .backlog import OutboxBacklog
-from .effects import Effect
+from .channel import NotSent
+from .effects import Effect, SendEffect
 from .lanes import Lanes
 from .outbox_holds import is_blocked, is_drop, is_later_part, may_not_start, may_ride, moves_of_drop
-from .outbox_rules import (
-    Release,
-    Start,
-    next_outbox_record,
-    outbox_move,
-)
+from .outbox_rules import Release, Start, next_outbox_record, outbox_move
 from .outbox_steps import placed
 from .resplit import pieces_of, resplit
 from .retry import rest_us
-from .send import PendingRow, Send, place_of
+from .send import PendingRow, Send
 from .send_judgement import judge
 from .send_outcome import lets_next_go
 from .send_refusal import refuse_unreachable
 from .send_target import give_up, lacks_target
 from .shard_lookups import end_lookup
 from .shard_messages import LookedUp, SendDue, SendEnded
-from .turn_plan import OutboxLane, Planned, plan_effects
+from .turn_plan import OutboxLane, Planned, content_of, first_record, plain_reply, plan_effects
 
 if TYPE_CHECKING:
     from .delivery import DeliveryActor
@@ -54,28 +50,38 @@ class ShardOutbox:
 
     # --- what a turn decides ---------------------------------------------------------------------------------
 
-    def plan(self, cause: QueuedRow, effects: list[Effect]) -> Planned | None:
-        """Turn the effects of a turn into rows and emits; reserve what can start at once.
+    def plan(self, cause: QueuedRow, effects: list[Effect]) -> Planned:
+        """Turn the effects of a turn, at least one, into rows and emits; reserve what can start at once.
 
         Raises:
             BusError: an effect that cannot be stored, by its code; nothing is reserved then.
         """
-        if not effects:
-            return None
         now_us = self._services.clock.wall_us()
+        reply = plain_reply(effects, cause, self._services)
+        if reply is not None:
+            return self._plan_reply(reply, cause, now_us)
         own, emits, timers = plan_effects(effects, cause, self._services, now_us=now_us)
         rows: list[tuple[OutboxLane, PendingRow, bool]] = []
         for row in own:
-            lane, rides = self._announce(row)
+            lane, rides = self._announce(row.record.conversation_key, row.record.channel, row.content)
             if rides:
                 row.record = next_outbox_record(row.record, Start(), now_us=now_us, claim=None)
             rows.append((lane, row, rides))
         new = tuple(NewOutbox(record=row.record, content=row.content) for row in own)
         return Planned(new, tuple(emits), tuple(rows), timers)
 
+    def _plan_reply(self, reply: SendEffect, cause: QueuedRow, now_us: int) -> Planned:
+        """`plan` where a turn says one text in its own conversation: its row is made at once as it is stored."""
+        content = content_of(reply, cause)
+        lane, rides = self._announce(reply.conversation_key, reply.ref.channel, content)
+        record = first_record(reply, self._services, shard=self._shard.number, now_us=now_us, rides=rides)
+        row = PendingRow(record, content)
+        return Planned((NewOutbox(record=record, content=content),), (), ((lane, row, rides),), ())
+
     def placed(self, planned: Planned, committed: Committed) -> None:
         """The turn is on disk: start its first sends, queue the others."""
-        self._services.timers.told(planned.timers)
+        if planned.timers:
+            self._services.timers.told(planned.timers)
         for (lane, row, rides), outcome in zip(planned.rows, committed.outbox, strict=True):
             lane.arriving -= 1
             if isinstance(outcome, Stored):
@@ -87,6 +93,7 @@ class ShardOutbox:
                 else:
                     self.lanes.begin(lane, row)
                     self._start(lane, row)
+                    continue
             elif rides:
                 self.lanes.resume(lane)
                 self._unreserve(lane, row)
@@ -171,26 +178,6 @@ class ShardOutbox:
         if send.outcome_message is not None:
             self._shard.tell(send.outcome_message)
 
-    def let_go(self, record: OutboxRecord) -> None:
-        """A person decides over this row: if it waits as the head of its lane, the lane goes on without it."""
-        lane = self.lanes.find(record.conversation_key)
-        if lane is not None and lane.queue and lane.queue[0].record.id == record.id:
-            if lane.due_us is not None:
-                self.lanes.wake(lane)
-            self.lanes.release(self.lanes.take(lane))
-            self.look(lane)
-        elif lane is not None:
-            self.lanes.pass_over(lane, place_of(record))
-        if lane is not None:
-            self.lanes.drop(lane, lambda row: is_later_part(row.record, record))
-
-    def decided(self, record: OutboxRecord) -> None:
-        """A decision over this row is on disk: what it blocked goes on."""
-        delivery = self._services.deliveries.get(record.channel)
-        if delivery is not None and delivery.adapter.caps.block_on_uncertain:
-            self.lanes.read_again(record.conversation_key, place_of(record))
-            self._shard.flush_soon()
-
     # --- outcomes --------------------------------------------------------------------------------------------
 
     def send_ended(self, message: SendEnded) -> None:
@@ -203,52 +190,56 @@ class ShardOutbox:
             return
         send.is_ending = True
         services = self._services
-        if pieces := pieces_of(send.row.content, message.outcome, send.delivery.adapter.caps):
+        outcome = message.outcome
+        if isinstance(outcome, NotSent) and (
+            pieces := pieces_of(send.row.content, outcome, send.delivery.adapter.caps)
+        ):
             resplit(self._shard, self, send, pieces, services)
             return
-        moves, facts = judge(send, message.outcome, services)
-        self.end(send, moves, facts)
+        now_us = services.clock.wall_us()
+        moves, facts = judge(send, outcome, services, now_us=now_us)
+        self.end(send, moves, facts, now_us=now_us)
 
     def looked_up(self, message: LookedUp) -> None:
         """A look-up of an uncertain send has ended."""
         end_lookup(self, message, self._services)
 
-    def _announce(self, row: PendingRow) -> tuple[OutboxLane, bool]:
+    def _announce(self, key: str, channel: str, content: OutboundContent) -> tuple[OutboxLane, bool]:
         """Open the lane of a new row; its start may ride along where nothing of the conversation comes before it."""
-        key = row.record.conversation_key
+        services, shard = self._services, self._shard
         lane = self.lanes.open(key)
         was_idle = lane.is_idle
         lane.arriving += 1
-        delivery = self._services.deliveries.get(row.record.channel)
-        if delivery is None or not was_idle or self._shard.is_stopping or ref_of(row.content.rich):
+        delivery = services.deliveries.get(channel)
+        if delivery is None or not was_idle or shard.is_stopping or (content.rich and ref_of(content.rich)):
             return lane, False
-        if is_blocked(key, row.record.shard, delivery.adapter.caps, self._services.store.reader):
+        caps = delivery.adapter.caps
+        if caps.block_on_uncertain and is_blocked(key, shard.number, caps, services.store.reader):
             return lane, False
-        if key in delivery.recipients.unreachable:
+        if key in delivery.recipients.unreachable.marks:
             return lane, False
-        if not delivery.line.try_take(key, is_bulk=row.content.is_bulk):
+        if not delivery.line.try_take(key, is_bulk=content.is_bulk):
             return lane, False
-        self._shard.hold(delivery.pool)
+        shard.held[delivery.pool] += 1
         lane.busy = True
-        self.lanes.pause(lane)
+        lane.paused = True
         return lane, True
 
     def _unreserve(self, lane: OutboxLane, row: PendingRow) -> None:
         lane.busy = False
         delivery = self._services.deliveries[row.record.channel]
-        self._shard.unhold(delivery.pool)
+        self._shard.held[delivery.pool] -= 1
         delivery.line.give_back(row.record.conversation_key)
 
     def _start(self, lane: OutboxLane, row: PendingRow) -> None:
         """Send a row whose start is on disk and whose slot is reserved."""
         delivery = self._services.deliveries[row.record.channel]
         send = Send(self._shard, lane, row, delivery)
-        self._shard.unhold(delivery.pool)
+        self._shard.held[delivery.pool] -= 1
         if self._shard.is_stopping:
-            move = outbox_move(
-                row.record, Release(), now_us=self._services.clock.wall_us(), claim=row.record.claim
-            )
-            self.end(send, (move,))
+            now_us = self._services.clock.wall_us()
+            move = outbox_move(row.record, Release(), now_us=now_us, claim=row.record.claim)
+            self.end(send, (move,), now_us=now_us)
             return
         self.sends[row.record.id] = send
         delivery.pool.start(send)
@@ -274,7 +265,7 @@ class ShardOutbox:
             if lacks_target(row, services.store.reader):
                 give_up(self._shard, self, lane, row, services)
                 return
-            if record.conversation_key in delivery.recipients.unreachable and refuse_unreachable(
+            if record.conversation_key in delivery.recipients.unreachable.marks and refuse_unreachable(
                 lane, delivery, self._shard, services
             ):
                 return
@@ -286,7 +277,7 @@ class ShardOutbox:
                 self.back_off(lane, row, rest)
                 return
             if delivery.line.try_take(record.conversation_key, is_bulk=row.content.is_bulk):
-                self._shard.hold(delivery.pool)
+                self._shard.held[delivery.pool] += 1
                 self._line_up(lane, delivery)
             else:
                 lane.waiting = True
@@ -308,7 +299,7 @@ class ShardOutbox:
         lane.waiting = False
         may_go = self._shard.outbox is self and not self._services.draining and lane.is_ready
         if may_go:
-            self._shard.hold(delivery.pool)
+            self._shard.held[delivery.pool] += 1
             self._line_up(lane, delivery)
         return may_go
 
@@ -319,28 +310,29 @@ class ShardOutbox:
         if row.record.state is OutboxState.UNCERTAIN and delivery.can_look_up and not row.is_looked_up:
             send = Send(self._shard, lane, row, delivery, is_lookup=True)
             self.sends[row.record.id] = send
-            self._shard.unhold(delivery.pool)
+            self._shard.held[delivery.pool] -= 1
             delivery.pool.start(send)
             return
         self._to_start.append((lane, row))
         self._shard.flush_soon()
 
-    def end(self, send: Send, moves: tuple[OutboxMove, ...], facts: tuple[Fact, ...] = ()) -> None:
+    def end(
+        self, send: Send, moves: tuple[OutboxMove, ...], facts: tuple[Fact, ...] = (), *, now_us: int
+    ) -> None:
         """Commit the end of a send or look-up together with the start of the next one of the conversation."""
         shard, lane, row = self._shard, send.lane, send.row
         pool = send.delivery.pool
         after = moves[-1].after
-        now_us = self._services.clock.wall_us()
         if is_drop(moves[-1]):
             self.lanes.drop(lane, lambda waiting: is_later_part(waiting.record, after))
             moves = (*moves, *moves_of_drop(moves[-1], self._services.store.reader, now_us=now_us))
-        following = self._ride(lane, send, after) if lets_next_go(after) else None
+        following = self._ride(lane, send, after) if lane.queue and lets_next_go(after) else None
         if following is None:
             send.free_slot()
             all_moves = moves
         else:
             send.holds_slot = False
-            shard.hold(pool)
+            shard.held[pool] += 1
             all_moves = (*moves, following.start_move(now_us))
 
         def then(_: Committed) -> None:
@@ -348,7 +340,7 @@ class ShardOutbox:
             send.outcome_message = None  # it holds the send: a cycle
             row.record = after
             if after.status is OutboxStatus.SENT:
-                self._services.count("sent")
+                self._services.counters["sent"] += 1
                 self.lanes.release(row)
             else:
                 self._settle(lane, row)
@@ -357,7 +349,10 @@ class ShardOutbox:
                 self._start(lane, following)
             else:
                 lane.busy = False
-                self.look(lane)
+                if lane.queue:
+                    self.look(lane)
+                else:
+                    self.lanes.settle(lane)
 
         commit = changed(
             NOTHING, shard=shard.number, epoch=shard.epoch, at_us=now_us, outbox=all_moves, facts=facts
@@ -366,12 +361,12 @@ class ShardOutbox:
 
     def _ride(self, lane: OutboxLane, send: Send, after: OutboxRecord) -> PendingRow | None:
         """The next head, if its start may ride in the commit that ends the one before."""
-        if self._services.draining or not lane.queue:
+        if self._services.draining:
             return None
         head = lane.queue[0].record
         if ref_of(lane.queue[0].content.rich) or not may_ride(head, after, send.delivery.adapter.caps):
             return None
-        if head.conversation_key in send.delivery.recipients.unreachable:
+        if head.conversation_key in send.delivery.recipients.unreachable.marks:
             return None
         is_bulk = lane.queue[0].content.is_bulk
         if not send.delivery.line.try_ride(head.conversation_key, is_bulk=is_bulk):

@@ -33,16 +33,10 @@ class RuntimeSurroundings:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-
-    @property
-    def store_uuid(self) -> str:
+        self.store_uuid = services.store.info.uuid
         """Which store this is: part of the keys that turns make."""
-        return self._services.store.info.uuid
-
-    @property
-    def state_shape(self) -> StateShape:
+        self.state_shape: StateShape = services.topology.state
         """See `Surroundings.state_shape`."""
-        return self._services.topology.state
 
     def channel_of(self, conversation_key: str) -> str:
         """See `Surroundings.channel_of`."""

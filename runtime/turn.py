@@ -18,14 +18,25 @@ if TYPE_CHECKING:
 
 
 class QueuedRow:
-    """An inbox row in a lane: its record so far, its message, and whether a token pays for it."""
+    """An inbox row in a lane: its record so far, its message, and whether a token pays for it.
 
-    __slots__ = ("holds_token", "message", "record")
+    `handler` is who takes it, where that was looked up already: the topology does not change.
+    """
+
+    __slots__ = ("handler", "holds_token", "message", "record")
 
     is_urgent = False
 
-    def __init__(self, record: InboxRecord, message: BusMessage, *, holds_token: bool) -> None:
+    def __init__(
+        self,
+        record: InboxRecord,
+        message: BusMessage,
+        *,
+        holds_token: bool,
+        handler: HandlerSpec | None = None,
+    ) -> None:
         self.record = record
+        self.handler = handler
         self.message = message
         self.holds_token = holds_token
 

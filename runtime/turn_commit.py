@@ -83,8 +83,6 @@ async def commit_send(
     shard = services.shards[record.shard]
     outbox = shard.outbox
     planned = outbox.plan(QueuedRow(record, message, holds_token=False), [effect])
-    if planned is None:
-        raise AssertionError("one effect is one row")
     commit = Commit(
         shard=shard.number,
         epoch=shard.epoch,

@@ -11,6 +11,7 @@ from ..storage.records import OutboundContent, OutboxRecord
 from .effects import CancelEffect, Effect, EventEffect, MessageEffect, SendEffect, TimerEffect
 from .emits import event_emit, message_emit
 from .lane import Lane
+from .outbox_rules import Start, next_outbox_record
 from .parts import part_rows
 from .send import PendingRow
 from .timer_arrival import new_timer
@@ -33,6 +34,20 @@ class Planned:
     emits: tuple[Emit, ...]
     rows: tuple[tuple[OutboxLane, PendingRow, bool], ...]
     timers: tuple[TimerWrite, ...]
+
+
+def plain_reply(effects: list[Effect], cause: QueuedRow, services: Services) -> SendEffect | None:
+    """The effect of a turn that says one text in its own conversation, in one part: nearly all do just that."""
+    effect = effects[0]
+    if (
+        len(effects) == 1
+        and isinstance(effect, SendEffect)
+        and effect.rich is None
+        and effect.conversation_key == cause.record.conversation_key
+        and len(effect.text) <= services.deliveries[effect.ref.channel].one_part_chars
+    ):
+        return effect
+    return None
 
 
 def plan_effects(
@@ -92,22 +107,39 @@ _ROW = OutboxRecord(
 )
 
 
+_STARTED = next_outbox_record(_ROW, Start(), now_us=0, claim=None)
+
+
 def _new_sends(
     effect: SendEffect, cause: QueuedRow, services: Services, now_us: int
 ) -> list[tuple[OutboxRecord, OutboundContent]]:
-    key = effect.conversation_key
-    record = changed(
-        _ROW,
+    home = shard_of(effect.conversation_key, services.store.info.shard_count)
+    record = first_record(effect, services, shard=home, now_us=now_us)
+    return part_rows(record, content_of(effect, cause), services)
+
+
+def first_record(
+    effect: SendEffect, services: Services, *, shard: int, now_us: int, rides: bool = False
+) -> OutboxRecord:
+    """The row of a send, or of its first part; with `rides` it has started already."""
+    ref = effect.ref
+    return changed(
+        _STARTED if rides else _ROW,
         id=services.store.next_outbox_id(),
-        shard=shard_of(key, services.store.info.shard_count),
-        channel=effect.ref.channel,
-        idempotency_key=effect.ref.idempotency_key,
-        part=effect.ref.part,
-        conversation_key=key,
+        shard=shard,
+        channel=ref.channel,
+        idempotency_key=ref.idempotency_key,
+        part=ref.part,
+        conversation_key=effect.conversation_key,
         created_at_us=now_us,
         updated_at_us=now_us,
+        last_attempt_at_us=now_us if rides else None,
     )
-    content = OutboundContent(
+
+
+def content_of(effect: SendEffect, cause: QueuedRow) -> OutboundContent:
+    """What a send of this turn brings."""
+    return OutboundContent(
         text=effect.text,
         inbox_id=cause.record.id,
         reply_to=effect.reply_to,
@@ -117,4 +149,3 @@ def _new_sends(
         is_bulk=effect.is_bulk,
         rich=effect.rich,
     )
-    return part_rows(record, content, services)

@@ -32,23 +32,25 @@ class Unreachable:
     Args:
         channel: Its name.
         most: How many are kept, > 0.
+
+    Attributes:
+        marks: Until when each holds, and why, in the order they end; changed by the methods alone.
     """
 
     def __init__(self, channel: str, *, most: int = UNREACHABLE_MARKS) -> None:
         self._begin = f"{UNREACHABLE_PREFIX}{channel}:"
         self._most = most
-        # In the order they end.
-        self._marks: dict[str, tuple[int, Code]] = {}
+        self.marks: dict[str, tuple[int, Code]] = {}
 
     def __len__(self) -> int:
-        return len(self._marks)
+        return len(self.marks)
 
     def __contains__(self, key: str) -> bool:
-        return key in self._marks
+        return key in self.marks
 
     def code(self, key: str, now_us: int) -> Code | None:
         """Why nothing is sent to a conversation; None where nothing holds it."""
-        until_us, code = self._marks.get(key, (now_us, None))
+        until_us, code = self.marks.get(key, (now_us, None))
         # A clock that was set back makes no mark longer than it was.
         return code if now_us < until_us <= now_us + _LENGTH_US else None
 
@@ -58,9 +60,9 @@ class Unreachable:
         Returns:
             What to store: the mark, and that some old ones are over.
         """
-        self._marks.pop(key, None)
+        self.marks.pop(key, None)
         over = self._sweep(now_us)
-        self._marks[key] = until_us, _ = now_us + _LENGTH_US, code
+        self.marks[key] = until_us, _ = now_us + _LENGTH_US, code
         value = pack_plain([until_us, str(code)], limit_bytes=_FACT_BYTES, what="mark")
         return (*over, Fact(NAMESPACE, self._begin + key, value))
 
@@ -70,7 +72,7 @@ class Unreachable:
         Returns:
             What to store.
         """
-        if self._marks.pop(key, None) is None:
+        if self.marks.pop(key, None) is None:
             return ()
         return (Fact(NAMESPACE, self._begin + key, None),)
 
@@ -91,15 +93,15 @@ class Unreachable:
         found.sort()
         for _, key, _ in found[: -self._most]:
             over.append(Fact(NAMESPACE, self._begin + key, None))
-        self._marks = {key: (until_us, code) for until_us, key, code in found[-self._most :]}
+        self.marks = {key: (until_us, code) for until_us, key, code in found[-self._most :]}
         return tuple(over)
 
     def _sweep(self, now_us: int) -> tuple[Fact, ...]:
         """Forget a few that are over, and the oldest where there is no room."""
         over: list[Fact] = []
-        while self._marks and len(over) < _SWEPT_AT_ONCE:
-            key, (until_us, _) = next(iter(self._marks.items()))
-            if until_us > now_us and len(self._marks) < self._most:
+        while self.marks and len(over) < _SWEPT_AT_ONCE:
+            key, (until_us, _) = next(iter(self.marks.items()))
+            if until_us > now_us and len(self.marks) < self._most:
                 break
             over += self.clear(key)
         return tuple(over)

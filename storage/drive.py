@@ -7,8 +7,9 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from itertools import repeat, starmap
 from queue import Empty, SimpleQueue
-from typing import Final, Protocol, TypeVarTuple, Unpack
+from typing import Final, Protocol, TypeVarTuple, Unpack, cast
 
 import trio
 
@@ -152,6 +153,8 @@ class ThreadDrive:
         self._passes = passes
         self._orphaned = orphaned
         self._queue: SimpleQueue[Entry | None] = SimpleQueue()
+        self.put: Callable[[Entry], None] = self._queue.put
+        """See `Drive`."""
         self._in_hand: list[Entry] = []
         self._passed: SimpleQueue[int] = SimpleQueue()
         self._commits = 0
@@ -162,10 +165,6 @@ class ThreadDrive:
         self._server: trio.lowlevel.Task | None = None
         self._error: BaseException | None = None
         self._limit_s = math.inf
-
-    def put(self, entry: Entry) -> None:
-        """See `Drive`."""
-        self._queue.put(entry)
 
     def wind_down(self) -> None:
         """See `Drive`. The thread looks at it after each try."""
@@ -290,10 +289,13 @@ class ThreadDrive:
         else:
             taken.append(queue.get())
         room = MAX_BATCH_PARTS - len(taken)
-        taken += [queue.get_nowait() for _ in range(min(queue.qsize(), room))]
-        entries = [entry for entry in taken if entry is not None]
-        self._stopping = len(entries) < len(taken)
-        return entries
+        # Without a step of the interpreter for each: there are three a message.
+        taken += starmap(queue.get_nowait, repeat((), min(queue.qsize(), room)))
+        if taken[-1:] != [None]:
+            return cast("list[Entry]", taken)
+        # Nothing is handed over behind the sign to stop.
+        self._stopping = True
+        return [entry for entry in taken if entry is not None]
 
     def _write(self, token: trio.lowlevel.TrioToken, entries: list[Entry]) -> None:
         if not entries and not self._writer.held:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Literal
+from typing import Final, Literal
 
 from ..actors.content import Rich
 from ..actors.message import BusMessage
@@ -51,6 +51,14 @@ class OutboxState(enum.StrEnum):
     DEAD = "dead"
     SENT = "sent"
     PURGED = "purged"
+
+
+# A look-up of an enum's member costs as much as ten steps on Python 3.11, and a send is asked six times for its state.
+_STATUS_SENT: Final = OutboxStatus.SENT
+_STATUS_FAILED: Final = OutboxStatus.FAILED
+_READY: Final = OutboxState.READY
+_FLYING: Final = OutboxState.FLYING
+_SENT: Final = OutboxState.SENT
 
 
 class OnUncertain(enum.StrEnum):
@@ -150,15 +158,16 @@ class OutboxRecord:
     @property
     def state(self) -> OutboxState:
         """The state of the transition table that the stored columns mean."""
-        if self.status is OutboxStatus.SENT:
-            return OutboxState.SENT
-        if self.status is OutboxStatus.FAILED:
+        status = self.status
+        if status is _STATUS_SENT:
+            return _SENT
+        if status is _STATUS_FAILED:
             if self.dead_at_us is None:
                 return OutboxState.FAILED
             return OutboxState.DEAD if self.purged_at_us is None else OutboxState.PURGED
         if self.in_flight:
-            return OutboxState.FLYING
-        return OutboxState.READY if self.uncertain_since_us is None else OutboxState.UNCERTAIN
+            return _FLYING
+        return _READY if self.uncertain_since_us is None else OutboxState.UNCERTAIN
 
 
 @value(kw_only=True)

@@ -4,10 +4,15 @@ from pathlib import Path
 
 import pytest
 import structlog
+from hypothesis import settings
 
 pytest.register_assert_rewrite(
     *(f"tests.kits.{path.stem}" for path in Path(__file__).with_name("kits").glob("*.py"))
 )
+
+# How long an example takes says something about the machine, nothing about the promise.
+settings.register_profile("shardline", deadline=None)
+settings.load_profile("shardline")
 
 
 @pytest.fixture(autouse=True)

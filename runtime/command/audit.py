@@ -12,6 +12,7 @@ import click
 
 from ..run import ExitCode
 from .arguments import now_us, parse_time
+from .options import TEXT
 from .output import show_table
 from .paths import check_store
 from .problem import Problem
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
 _PATH: Final = click.Path(path_type=Path)
 _stores = click.argument("stores", nargs=-1, required=True, type=_PATH)
 _checks = click.option(
-    "--checks", metavar="NAMES", help="Which ones, with commas between; else those that are on."
+    "--checks", type=TEXT, metavar="NAMES", help="Which ones, with commas between; else those that are on."
 )
-_since = click.option("--since", metavar="TIME", help="Leave out findings from before this time.")
+_since = click.option("--since", type=TEXT, metavar="TIME", help="Leave out findings from before this time.")
 _fail_on = click.option(
     "--fail-on",
     type=click.Choice(["error", "warning", "never"]),
@@ -33,7 +34,7 @@ _fail_on = click.option(
     show_default=True,
     help="The least severity that makes the exit code 1.",
 )
-_master = click.option("--master", default="local[*]", show_default=True, help="Where Spark runs.")
+_master = click.option("--master", type=TEXT, default="local[*]", show_default=True, help="Where Spark runs.")
 
 
 class _DefaultGroup(click.Group):

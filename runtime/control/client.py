@@ -152,14 +152,13 @@ def _work_off(box: ControlBox, due_s: float) -> BusError | None:
         return BusError(error_code_of(error) or Code.HANDLER_FAILED, f"{type(error).__name__}: {error}")
 
 
-async def _leave_when_stuck(box: ControlBox, due_s: float, scope: trio.CancelScope) -> None:
+async def _until_stuck(box: ControlBox, due_s: float) -> None:
     """A full or busy store is offered a commit for ever; whoever has waited enough must not keep it from a bot."""
     before = box.version()
     while True:
         await trio.sleep(_STUCK_S)
         now = box.version()
         if now == before and time.monotonic() >= due_s:
-            scope.cancel()
             return
         before = now
 
@@ -188,16 +187,25 @@ async def _own_and_work_off(box: ControlBox, due_s: float) -> BusError | None:
         box.path, shard_count=box.shard_count, lane_policy=box.lane_policy, clock=clock, recovers=False
     )
     actor = ControlActor(StoreHands(store, clock), structlog.get_logger("shardline"))
+    left: BusError | None = None
+
+    async def leave_when_stuck(scope: trio.CancelScope) -> None:
+        nonlocal left
+        await _until_stuck(box, due_s)
+        code = store.condition.code or Code.STORE_BUSY
+        left = BusError(code, f"{box.path} takes no commit: {code.meaning}")
+        scope.cancel()
+
     try:
         async with trio.open_nursery() as nursery:
             await nursery.start(store.run)
-            nursery.start_soon(_leave_when_stuck, box, due_s, nursery.cancel_scope)
+            nursery.start_soon(leave_when_stuck, nursery.cancel_scope)
             await actor.work_off()
             nursery.cancel_scope.cancel()
     except BaseExceptionGroup as group:
         # Whoever calls from outside matches on codes, or has pressed a key.
         raise min(_errors_of(group), key=_rank) from group
-    return actor.hindrance
+    return left or actor.hindrance
 
 
 __all__ = ["TIMEOUT_S", "ControlResult", "find_control", "send_control", "send_controls"]

@@ -27,12 +27,17 @@ def apply_plan(database: apsw.Connection, plan: Plan) -> None:
         MismatchError: the transaction must be rolled back.
         apsw.Error: the same.
     """
+    if plan.new_inbox:
+        _write(database, sql.INSERT_NEW_INBOX, plan.new_inbox)
     if plan.inbox:
         _write(database, sql.INSERT_INBOX, plan.inbox)
     if plan.events:
         _write(database, sql.INSERT_EVENT, plan.events)
     if plan.inbox_moves:
         _write(database, sql.MOVE_INBOX, plan.inbox_moves)
+    if plan.failed_inbox_moves:
+        # Behind the others: a row has errors from its first failure on, until it goes to the tail.
+        _write(database, sql.MOVE_FAILED_INBOX, plan.failed_inbox_moves)
     if plan.inbox_tails:
         _write(database, sql.MOVE_INBOX_TO_TAIL, plan.inbox_tails)
     if plan.running:
@@ -46,10 +51,14 @@ def apply_plan(database: apsw.Connection, plan: Plan) -> None:
         _write(database, sql.WRITE_STATE, [row for row in plan.states.values() if row is not None])
         # Not counted, here and below: what is to go may never have been there.
         database.executemany(sql.DROP_STATE, [(key,) for key, row in plan.states.items() if row is None])
+    if plan.new_outbox:
+        _write(database, sql.INSERT_NEW_OUTBOX, plan.new_outbox)
     if plan.outbox:
         _write(database, sql.INSERT_OUTBOX, plan.outbox)
     if plan.outbox_moves:
         _write(database, sql.MOVE_OUTBOX, plan.outbox_moves)
+    if plan.failed_outbox_moves:
+        _write(database, sql.MOVE_FAILED_OUTBOX, plan.failed_outbox_moves)
     if plan.outbox_tails:
         _write(database, sql.MOVE_OUTBOX_TO_TAIL, plan.outbox_tails)
     if plan.outbox_rewrites:

@@ -253,11 +253,11 @@ class Backend:
     def _write_all(self, database: apsw.Connection, parts: Sequence[Part], known: Known) -> _Attempt:
         planner = self._planner(self._numbers.fork(), known)
         try:
-            outcomes = [planner.add(part) for part in parts]
+            outcomes = list(map(planner.add, parts))
         except UnknownPlaceError:
             load_places(database, parts, self._numbers)
             planner = self._planner(self._numbers.fork(), known)
-            outcomes = [planner.add(part) for part in parts]
+            outcomes = list(map(planner.add, parts))
         planner.finish()
         apply_plan(database, planner.plan)
         return _Attempt(outcomes, planner.numbers, planner.plan.shards)

@@ -1,17 +1,24 @@
 """The hash chain of a shard's history: what is hashed, and how a chain is checked."""
 
+# ruff: noqa: RUF005 (two tuples joined cost half of a new one that both are unpacked into)
+
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from hashlib import sha256
+from operator import itemgetter
 from typing import Final
 
 import msgpack
 
 from ..port import HistoryRow
+from .numbers import Numbers
+from .plan import Plan, Transition
 
 FIRST_HEAD: Final = bytes(32)
 """What the first row of a shard is chained to."""
+
+_SHARD: Final[Callable[[Transition], int]] = itemgetter(0)
 
 ANCHOR_ROWS: Final = 4096
 """Every so many rows of a shard its chain head is kept for ever."""
@@ -31,6 +38,24 @@ class Linker:
     def link(self, before: bytes, columns: Links) -> bytes:
         """The hash of one row: SHA-256 of the hash before it and the msgpack array of the row's columns."""
         return sha256(before + self._pack(columns)).digest()
+
+    def chain(self, transitions: Iterable[Transition], numbers: Numbers, plan: Plan) -> None:
+        """Add a history row for every transition, in order.
+
+        Args:
+            numbers: `hseqs` and `heads` move on.
+            plan: Gets the rows, the anchors and the shards.
+        """
+        hseqs, heads, pack, add = numbers.hseqs, numbers.heads, self._pack, plan.history.append
+        for shard, said in transitions:
+            hseqs[shard] = hseq = hseqs[shard] + 1
+            columns = (shard, hseq) + said
+            # `link`, spelled out: four rows a message.
+            heads[shard] = h = sha256(heads[shard] + pack(columns)).digest()
+            add(columns + (h,))
+            if not hseq % ANCHOR_ROWS:
+                plan.anchors.append((shard, hseq, h, said[6]))
+        plan.shards.update(map(_SHARD, transitions))
 
 
 def find_break(rows: Iterable[HistoryRow], *, before: bytes = FIRST_HEAD, hseq: int = 0) -> HistoryRow | None:

@@ -19,8 +19,8 @@ FirstEvent = tuple[int, int, int, Event | None]
 """The same of an event."""
 Said = tuple[str, int, Rich | None]
 """What a send says, how many parts it has, and what it is beside a text: one key sends one thing."""
-FirstOutbox = tuple[int, int, int, str, Said | None]
-"""id, shard, seq, conversation key, what it says of the send that has an identity already; None, nobody knows that."""
+FirstOutbox = tuple[int, int, int, str, OutboundContent | None]
+"""id, shard, seq, conversation key, content of the send that has an identity already; None, nobody knows that."""
 Identity = tuple[str, str, int]
 """channel, idempotency key, part."""
 
@@ -50,7 +50,8 @@ def check_same_send(first: FirstOutbox, record: OutboxRecord, content: OutboundC
     Raises:
         BusError: IDENTITY_MISMATCH.
     """
-    is_other = first[4] is not None and first[4] != said(content)
+    first_said = None if first[4] is None else said(first[4])
+    is_other = first_said is not None and first_said != said(content)
     if is_other or first[3] != record.conversation_key:
         raise BusError(
             Code.IDENTITY_MISMATCH,

@@ -10,7 +10,7 @@ import apsw
 from ...actors.codec import unpack_event, unpack_message
 from ..commands import Commit, EmitNumber, NewEvent, NewInbox, NewOutbox, NewRow, Part, Publish
 from . import sql
-from .known import Known, emit_key, said
+from .known import Known, emit_key
 from .numbers import Numbers
 from .rows import unpack_content
 
@@ -89,5 +89,5 @@ def _find_outbox(database: apsw.Connection, new: NewOutbox, known: Known) -> Non
     for row_id, shard, seq, key, codec, body, emptied in cast(
         "list[tuple[int, int, int, str, int, bytes, int]]", rows
     ):
-        first = None if emptied else said(unpack_content(body, codec, None))
+        first = None if emptied else unpack_content(body, codec, None)
         known.outbox[identity] = (row_id, shard, seq, key, first)

@@ -10,21 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ...actors.codec import CODEC_VERSION, pack_event
 from ...actors.errors import BusError, Code
 from ..commands import (
     Commit,
     Committed,
-    DropTimer,
     Duplicate,
-    EmitNumber,
     InboxMove,
     Leased,
-    NewEvent,
     NewInbox,
     NewOutbox,
-    NewRow,
-    NewTimer,
     OutboxMove,
     Outcome,
     Part,
@@ -32,50 +26,35 @@ from ..commands import (
     Refused,
     Stored,
 )
-from ..records import InboxStatus, OutboxState
-from .chain import ANCHOR_ROWS, Linker
+from .chain import Linker
 from .emits import pack_emit
-from .known import (
-    FirstEvent,
-    FirstInbox,
-    FirstOutbox,
-    Identity,
-    Known,
-    check_same_send,
-    emit_key,
-    is_other_event,
-    is_other_message,
-    said,
-)
+from .known import Known
+from .new_rows import OPEN, NewRows
 from .numbers import Numbers
-from .plan import Plan, Transition, check_home
+from .plan import check_home
 from .purge import plan_purge
 from .rows import (
+    INBOX_GUARDS,
+    OUTBOX_GUARDS,
     control_row,
     fact_row,
     inbox_move,
-    inbox_row,
     outbox_move,
     outbox_rewrite,
-    outbox_row,
     state_row,
+    with_errors,
 )
 from .steps import plan_in_turn
 from .text_seqs import TextSeqs
-from .timers import shard_of_timer, timer_step
+from .timers import timer_step
 
-_ACCEPT_WORDS: Final = {
-    InboxStatus.RUNNING: "accept+claim",
-    InboxStatus.REFUSED: "refuse",
-    InboxStatus.PARKED: "park",
-}
+_CLAIMABLE: Final = (NewInbox, NewOutbox)
 
-
-# Most are running before or after: a tuple is searched by identity.
-_OPEN: Final = (InboxStatus.RUNNING, InboxStatus.QUEUED, InboxStatus.FAILED)
+_NOTHING_NEW: Final = Committed()
+"""What most Commits come to: one for all of them."""
 
 
-class Planner:
+class Planner(NewRows):
     """Plans parts one after the other; after `finish`, `plan` and `numbers` hold what they add up to.
 
     Args:
@@ -86,33 +65,15 @@ class Planner:
         linker: The writer's own.
     """
 
-    __slots__ = (
-        "_atomic",
-        "_events",
-        "_inbox",
-        "_instance",
-        "_known",
-        "_link",
-        "_outbox",
-        "_transitions",
-        "numbers",
-        "plan",
-    )
+    __slots__ = ("_atomic", "_known", "_linker")
 
     def __init__(
         self, numbers: Numbers, *, instance: int, atomic: bool, known: Known, linker: Linker
     ) -> None:
-        self.numbers = numbers
-        self.plan = Plan()
-        self._instance = instance
+        super().__init__(numbers, instance=instance, known=known)
         self._atomic = atomic
         self._known = known
-        # The same for rows of this batch.
-        self._inbox: dict[str, FirstInbox] = {}
-        self._events: dict[str, FirstEvent] = {}
-        self._outbox: dict[Identity, FirstOutbox] = {}
-        self._link = linker.link
-        self._transitions: list[Transition] = []
+        self._linker = linker
 
     def add(self, part: Part) -> Outcome:
         """Plan one part.
@@ -123,10 +84,10 @@ class Planner:
             BusError: the part cannot be stored. `plan` and `numbers` are of no use any more.
             UnknownPlaceError: a partition's end must be read first. The same.
         """
-        if isinstance(part, Publish):
-            return self._publish(part)
         if isinstance(part, Commit):
             return self._commit(part)
+        if isinstance(part, Publish):
+            return self._publish(part)
         numbers = self.numbers
         epoch = numbers.epochs[part.shard] = numbers.epochs[part.shard] + 1
         self.plan.shards.add(part.shard)
@@ -134,24 +95,23 @@ class Planner:
 
     def finish(self) -> None:
         """Chain a history row for every transition that was planned, in order."""
-        numbers, plan, link, instance = self.numbers, self.plan, self._link, self._instance
-        hseqs, heads, history = numbers.hseqs, numbers.heads, plan.history
-        for shard, kind, identity, before, after, event, claim, at_us, code in self._transitions:
-            hseqs[shard] = hseq = hseqs[shard] + 1
-            columns = (shard, hseq, kind, identity, before, after, event, claim, at_us, code, instance)
-            heads[shard] = h = link(heads[shard], columns)
-            history.append((*columns, h))
-            plan.shards.add(shard)
-            if hseq % ANCHOR_ROWS == 0:
-                plan.anchors.append((shard, hseq, h, at_us))
+        self._linker.chain(self._transitions, self.numbers, self.plan)
 
     def _publish(self, part: Publish) -> Outcome:
-        row = part.row
-        claim = part.claim
-        claimed = False
-        if claim is not None and isinstance(row, NewInbox | NewOutbox):
-            claimed = claim.shard == row.record.shard and claim.epoch == self.numbers.epochs[claim.shard]
-        outcome = self._new_row(row, part.at_us, claimed, part.relayed)
+        row, claim, epochs = part.row, part.claim, self.numbers.epochs
+        if isinstance(row, NewInbox) and part.relayed is None:
+            claimed = (
+                claim is not None and claim.epoch == epochs[claim.shard] and claim.shard == row.record.shard
+            )
+            outcome = self._accept(row, part.at_us, claimed, row.dedupe_key)
+        else:
+            claimed = (
+                claim is not None
+                and isinstance(row, _CLAIMABLE)
+                and claim.epoch == epochs[claim.shard]
+                and claim.shard == row.record.shard
+            )
+            outcome = self._new_row(row, part.at_us, claimed, part.relayed)
         # Also beside a duplicate: its message is on disk, so the edge's position may move on.
         for fact in part.facts:
             self.plan.facts[fact.namespace, fact.key] = fact_row(fact, part.at_us)
@@ -159,174 +119,66 @@ class Planner:
 
     def _commit(self, part: Commit) -> Outcome:
         shard = part.shard
-        epoch = self.numbers.epochs[shard]
-        if epoch != part.epoch:
-            return Refused(
-                BusError(Code.FENCED, f"lease {part.epoch} of shard {shard} ended", shard=shard, epoch=epoch)
-            )
+        if self.numbers.epochs[shard] != part.epoch:
+            return self._fenced(part)
         at_us = part.at_us
         tails: list[tuple[int, int]] = []
         dropped: list[int] = []
-        for move in part.inbox:
-            if move.event == "claim" and move.after.id in self._known.missing:
-                dropped.append(move.after.id)
-            else:
-                self._move_inbox(move, shard, at_us, tails)
+        if part.inbox:
+            self._move_inbox(part.inbox, shard, at_us, tails, dropped)
         if part.outbox:
             self._move_outbox(part.outbox, shard, at_us, tails)
         for rewrite in part.rewrites:
             self._move_outbox((rewrite.move,), shard, at_us, tails)
             self.plan.outbox_rewrites.append(outbox_rewrite(rewrite))
-        if part.turn is not None:
-            plan_in_turn(part.turn, shard, at_us, self.plan)
         for state in part.state:
             self.plan.states[state.conversation_key] = state_row(state, shard, at_us)
         sends = self._sends(part.new_outbox, shard, at_us) if part.new_outbox else ()
         emits = self._emit(part) if part.emits else ()
-        for number in part.relayed:
-            self.plan.relayed.append((number.shard, number.seq, number.index))
-        for fact in part.facts:
-            self.plan.facts[fact.namespace, fact.key] = fact_row(fact, at_us)
-        for purge in part.purges:
-            self._transitions.append(plan_purge(purge, shard, at_us, self.plan, self.numbers))
-        if part.control is not None:
-            self.plan.controls.append(control_row(part.control, at_us, self._instance))
-        for write in part.timers:
-            self.plan.timers.append(timer_step(write, shard))
-        if part.prune is not None:
-            self.plan.prunes.append((part.prune, self.numbers.change_seq, at_us))
-            self.numbers.change_seq += len(part.prune.emptied)
+        if (
+            part.relayed
+            or part.facts
+            or part.purges
+            or part.control is not None
+            or part.turn is not None
+            or part.timers
+            or part.prune is not None
+        ):
+            self._add_rest(part)
         arrivals = self._arrive(part) if part.arrivals else ()
-        return Committed(sends, emits, tuple(tails), tuple(dropped), arrivals)
+        if tails or dropped or emits or arrivals:
+            return Committed(sends, emits, tuple(tails), tuple(dropped), arrivals)
+        return Committed(sends) if sends else _NOTHING_NEW
+
+    def _fenced(self, part: Commit) -> Refused:
+        epoch = self.numbers.epochs[part.shard]
+        text = f"lease {part.epoch} of shard {part.shard} ended"
+        return Refused(BusError(Code.FENCED, text, shard=part.shard, epoch=epoch))
+
+    def _add_rest(self, part: Commit) -> None:
+        """What few Commits carry."""
+        shard, at_us, plan, numbers = part.shard, part.at_us, self.plan, self.numbers
+        if part.turn is not None:
+            plan_in_turn(part.turn, shard, at_us, plan)
+        for number in part.relayed:
+            plan.relayed.append((number.shard, number.seq, number.index))
+        for fact in part.facts:
+            plan.facts[fact.namespace, fact.key] = fact_row(fact, at_us)
+        for purge in part.purges:
+            self._transitions.append(plan_purge(purge, shard, at_us, self._instance, plan, numbers))
+        if part.control is not None:
+            plan.controls.append(control_row(part.control, at_us, self._instance))
+        for write in part.timers:
+            plan.timers.append(timer_step(write, shard))
+        if part.prune is not None:
+            plan.prunes.append((part.prune, numbers.change_seq, at_us))
+            numbers.change_seq += len(part.prune.emptied)
 
     def _arrive(self, part: Commit) -> tuple[Stored | Duplicate, ...]:
         for row in part.arrivals:
             new = row.record if isinstance(row, NewInbox) else row
             check_home(new.id, new.shard, part.shard)
         return tuple(self._new_row(row, part.at_us, False, None) for row in part.arrivals)
-
-    def _new_row(
-        self, row: NewRow, at_us: int, claimed: bool, number: EmitNumber | None
-    ) -> Stored | Duplicate:
-        if isinstance(row, NewInbox):
-            return self._accept(row, at_us, claimed, row.dedupe_key if number is None else emit_key(number))
-        if isinstance(row, NewOutbox):
-            return self._send(row, at_us, claimed, self._next_seq(row.record.shard))
-        if isinstance(row, NewTimer | DropTimer):
-            self.plan.timers.append(timer_step(row, shard_of_timer(row)))
-            return Stored(0, 0, 0, claimed=False)
-        return self._append(row, at_us, row.dedupe_key or (None if number is None else emit_key(number)))
-
-    def _accept(self, new: NewInbox, at_us: int, claimed: bool, key: str) -> Stored | Duplicate:
-        record = new.record
-        message = new.message
-        first = self._inbox.get(key) or self._known.inbox.get(key)
-        if first is not None:
-            return Duplicate(*first[:3], is_other_message(first[3], message))
-        numbers = self.numbers
-        offset = numbers.take_offset((record.topic, record.partition))
-        seq = self._next_seq(record.shard)
-        numbers.change_seq = change = numbers.change_seq + 1
-        status = record.status
-        claim = record.claim
-        epoch = record.epoch
-        started_us = record.started_at_us
-        if status is InboxStatus.QUEUED or status is InboxStatus.RUNNING:
-            if claimed:
-                status, claim, epoch, started_us = InboxStatus.RUNNING, 1, self._instance, at_us
-            else:
-                status, claim = InboxStatus.QUEUED, 0
-        claimed = status is InboxStatus.RUNNING
-        numbers.open_messages += status in _OPEN
-        self.plan.inbox.append(
-            inbox_row(
-                record,
-                message,
-                seq=seq,
-                offset=offset,
-                status=status,
-                claim=claim,
-                epoch=epoch,
-                started_at_us=started_us,
-                change_seq=change,
-                dedupe_key=key,
-            )
-        )
-        numbers.next_inbox_id = max(numbers.next_inbox_id, record.id + 1)
-        code = record.errors[-1].code if record.errors else None
-        word = _ACCEPT_WORDS.get(status, "accept")
-        self._transitions.append((record.shard, "in", record.id, "", status, word, claim, at_us, code))
-        self._inbox[key] = (record.id, record.partition, offset, message)
-        return Stored(record.id, seq, offset, claimed)
-
-    def _append(self, new: NewEvent, at_us: int, key: str | None) -> Stored | Duplicate:
-        event = new.event
-        if key is not None:
-            first = self._events.get(key) or self._known.events.get(key)
-            if first is not None:
-                return Duplicate(*first[:3], is_other_event(first[3], event))
-        numbers = self.numbers
-        offset, ts_us = numbers.take_event((event.topic, new.partition), at_us)
-        self.plan.events.append(
-            (
-                new.id, new.shard, event.topic, new.partition, offset, ts_us, event.key, key, CODEC_VERSION,
-                pack_event(event),
-            )
-        )  # fmt: skip
-        numbers.next_event_id = max(numbers.next_event_id, new.id + 1)
-        if key is not None:
-            self._events[key] = (new.id, new.partition, offset, event)
-        return Stored(new.id, 0, offset, claimed=False)
-
-    def _sends(self, sends: tuple[NewOutbox, ...], shard: int, at_us: int) -> tuple[Stored | Duplicate, ...]:
-        """The new sends of a Commit; a piece of a part has the seq of its text already."""
-        seqs = TextSeqs(self._next_seq)
-        outcomes: list[Stored | Duplicate] = []
-        for new in sends:
-            record = new.record
-            check_home(record.id, record.shard, shard)
-            outcomes.append(self._send(new, at_us, record.in_flight, record.seq or seqs.of(record)))
-        return tuple(outcomes)
-
-    def _send(self, new: NewOutbox, at_us: int, started: bool, seq: int) -> Stored | Duplicate:
-        record = new.record
-        content = new.content
-        identity = (record.channel, record.idempotency_key, record.part)
-        first = self._outbox.get(identity) or self._known.outbox.get(identity)
-        if first is not None:
-            check_same_send(first, record, content)
-            return Duplicate(*first[:3], conflict=False)
-        numbers = self.numbers
-        numbers.change_seq = change = numbers.change_seq + 1
-        claim, attempts, last_us = record.claim, record.attempts, record.last_attempt_at_us
-        state = record.state
-        waiting = state is OutboxState.READY or state is OutboxState.FLYING
-        started = started and waiting
-        if started:
-            # A first start that rides along is claim 1, whether the record counts it yet or not.
-            claim, attempts, last_us = 1, 1, at_us
-            state = OutboxState.FLYING
-        elif waiting:
-            claim, attempts, last_us = 0, 0, None
-            state = OutboxState.READY
-        self.plan.outbox.append(
-            outbox_row(
-                record,
-                content,
-                seq=seq,
-                in_flight=started,
-                claim=claim,
-                attempts=attempts,
-                last_attempt_at_us=last_us,
-                change_seq=change,
-            )
-        )
-        numbers.next_outbox_id = max(numbers.next_outbox_id, record.id + 1)
-        code = record.errors[-1].code if record.errors else None
-        word = "enqueue+start" if started else "enqueue"
-        self._transitions.append((record.shard, "out", record.id, "", state, word, claim, at_us, code))
-        self._outbox[identity] = (record.id, record.shard, seq, record.conversation_key, said(content))
-        return Stored(record.id, seq, seq, started)
 
     def _emit(self, part: Commit) -> tuple[Stored | Duplicate, ...]:
         if self._atomic:
@@ -345,48 +197,76 @@ class Planner:
             else:
                 yield self._new_row(row, part.at_us, False, emit.number)
 
-    def _move_inbox(self, move: InboxMove, shard: int, at_us: int, tails: list[tuple[int, int]]) -> None:
-        before = move.before
-        after = move.after
-        check_home(after.id, before.shard, shard)
-        numbers = self.numbers
-        numbers.change_seq = change = numbers.change_seq + 1
-        if move.to_tail:
-            seq = self._next_seq(shard)
-            tails.append((after.id, seq))
-            self.plan.inbox_tails.append(inbox_move(before, after, change, seq))
-        else:
-            self.plan.inbox_moves.append(inbox_move(before, after, change, None))
-        numbers.open_messages += (after.status in _OPEN) - (before.status in _OPEN)
-        if move.event == "fail":
-            numbers.retried_turns += 1
-        self._transitions.append(
-            (shard, "in", after.id, before.status, after.status, move.event, after.claim, at_us, move.code)
-        )
+    def _move_inbox(
+        self,
+        moves: tuple[InboxMove, ...],
+        shard: int,
+        at_us: int,
+        tails: list[tuple[int, int]],
+        dropped: list[int],
+    ) -> None:
+        numbers, plan, missing = self.numbers, self.plan, self._known.missing
+        for move in moves:
+            before = move.before
+            after = move.after
+            row_id = after.id
+            if missing and move.event == "claim" and row_id in missing:
+                dropped.append(row_id)
+                continue
+            if before.shard != shard:
+                check_home(row_id, before.shard, shard)
+            numbers.change_seq = change = numbers.change_seq + 1
+            row = inbox_move(before, after, change)
+            if move.to_tail:
+                seq = self._next_seq(shard)
+                tails.append((row_id, seq))
+                plan.inbox_tails.append(with_errors(row, INBOX_GUARDS, after.errors, seq))
+            elif after.errors:
+                plan.failed_inbox_moves.append(with_errors(row, INBOX_GUARDS, after.errors))
+            else:
+                plan.inbox_moves.append(row)
+            was, status, word = before.status, after.status, move.event
+            numbers.open_messages += (status in OPEN) - (was in OPEN)
+            if word == "fail":
+                numbers.retried_turns += 1
+            self._transitions.append(
+                (shard, ("in", row_id, was, status, word, after.claim, at_us, move.code, self._instance))
+            )
 
     def _move_outbox(
         self, moves: tuple[OutboxMove, ...], shard: int, at_us: int, tails: list[tuple[int, int]]
     ) -> None:
-        numbers = self.numbers
-        seqs = TextSeqs(self._next_seq)
+        numbers, plan = self.numbers, self.plan
+        seqs: TextSeqs | None = None
         for move in moves:
             before = move.before
             after = move.after
-            check_home(after.id, before.shard, shard)
+            row_id = after.id
+            if before.shard != shard:
+                check_home(row_id, before.shard, shard)
             numbers.change_seq = change = numbers.change_seq + 1
+            row = outbox_move(before, after, change)
             if move.to_tail:
+                seqs = seqs or TextSeqs(self._next_seq)
                 seq = seqs.of(after)
-                tails.append((after.id, seq))
-                self.plan.outbox_tails.append(outbox_move(before, after, change, seq))
+                tails.append((row_id, seq))
+                plan.outbox_tails.append(with_errors(row, OUTBOX_GUARDS, after.errors, seq))
+            elif after.errors:
+                plan.failed_outbox_moves.append(with_errors(row, OUTBOX_GUARDS, after.errors))
             else:
-                self.plan.outbox_moves.append(outbox_move(before, after, change, None))
-            if move.event == "failed":
+                plan.outbox_moves.append(row)
+            word = move.event
+            if word == "failed":
                 numbers.retried_sends += 1
-            self._transitions.append(
-                (shard, "out", after.id, before.state, after.state, move.event, after.claim, at_us, move.code)
+            said = (
+                "out",
+                row_id,
+                before.state,
+                after.state,
+                word,
+                after.claim,
+                at_us,
+                move.code,
+                self._instance,
             )
-
-    def _next_seq(self, shard: int) -> int:
-        seqs = self.numbers.seqs
-        seqs[shard] = seq = seqs[shard] + 1
-        return seq
+            self._transitions.append((shard, said))

@@ -10,7 +10,7 @@ from .rows import CONTENT_CODEC, pack_content
 
 
 def plan_purge(
-    purge: InboxPurge | OutboxPurge, shard: int, at_us: int, plan: Plan, numbers: Numbers
+    purge: InboxPurge | OutboxPurge, shard: int, at_us: int, instance: int, plan: Plan, numbers: Numbers
 ) -> Transition:
     """Add one purge to a plan.
 
@@ -29,7 +29,8 @@ def plan_purge(
         )
         plan.purged_steps.append((after.id,))
         return (
-            shard, "in", after.id, before.status, after.status, purge.move.event, after.claim, at_us, None,
+            shard,
+            ("in", after.id, before.status, after.status, purge.move.event, after.claim, at_us, None, instance),
         )  # fmt: skip
     sent, emptied = purge.move.before, purge.move.after
     check_home(emptied.id, sent.shard, shard)
@@ -41,5 +42,6 @@ def plan_purge(
         )
     )  # fmt: skip
     return (
-        shard, "out", emptied.id, sent.state, emptied.state, purge.move.event, emptied.claim, at_us, None,
+        shard,
+        ("out", emptied.id, sent.state, emptied.state, purge.move.event, emptied.claim, at_us, None, instance),
     )  # fmt: skip

@@ -37,7 +37,10 @@ MAX_STATE_BYTES: Final = 256 * 1024
 MAX_FACT_BYTES: Final = 64 * 1024
 
 _NO_ERRORS: Final = "[]"
-_NO_REASON: Final = (None, None, None)
+
+INBOX_GUARDS: Final = 5
+OUTBOX_GUARDS: Final = 8
+"""How many of a move's values say what the row was."""
 
 InboxColumns = tuple[
     int, int, int, str, int, int, str | None, str, str, int, int, int, int, int, int, int, int | None, int | None,
@@ -49,10 +52,9 @@ OutboxColumns = tuple[
 ]  # fmt: skip
 
 
-def inbox_row(
+def new_inbox_row(
     record: InboxRecord,
     message: BusMessage,
-    *,
     seq: int,
     offset: int,
     status: str,
@@ -62,67 +64,85 @@ def inbox_row(
     change_seq: int,
     dedupe_key: str,
 ) -> Row:
-    """The bindings of `INSERT_INBOX`: the record with what the journal decides of it."""
-    errors = record.errors
+    """The bindings of `INSERT_NEW_INBOX`: what a message arrives with, and what the journal decides of it."""
     return (
         record.id, record.shard, seq, record.topic, record.partition, offset, record.channel, record.conversation_key,
-        status, claim, record.failures, record.crashes, record.blames, record.generation, epoch,
-        record.accepted_at_us, started_at_us, record.done_at_us, record.dead_at_us, record.next_at_us,
-        record.wait_us, pack_errors(errors), *(reason(errors) if errors else _NO_REASON), change_seq, dedupe_key,
+        status, claim, epoch, record.accepted_at_us, started_at_us, change_seq, dedupe_key,
         message.extensions.platform_message_id, message.idempotency_key, message.participant_key,
         message.created_at_us, message.hops, CODEC_VERSION, pack_message(message), message.raw,
     )  # fmt: skip
 
 
-def outbox_row(
+def inbox_row(
+    record: InboxRecord, message: BusMessage, seq: int, offset: int, change_seq: int, dedupe_key: str
+) -> Row:
+    """The bindings of `INSERT_INBOX`: the whole record, of a message that is not to be handled."""
+    return (
+        record.id, record.shard, seq, record.topic, record.partition, offset, record.channel, record.conversation_key,
+        record.status, record.claim, record.failures, record.crashes, record.blames, record.generation, record.epoch,
+        record.accepted_at_us, record.started_at_us, record.done_at_us, record.dead_at_us, record.next_at_us,
+        record.wait_us, *error_columns(record.errors), change_seq, dedupe_key,
+        message.extensions.platform_message_id, message.idempotency_key, message.participant_key,
+        message.created_at_us, message.hops, CODEC_VERSION, pack_message(message), message.raw,
+    )  # fmt: skip
+
+
+def new_outbox_row(
     record: OutboxRecord,
     content: OutboundContent,
-    *,
     seq: int,
-    in_flight: bool,
-    claim: int,
-    attempts: int,
-    last_attempt_at_us: int | None,
+    started_at_us: int | None,
     change_seq: int,
 ) -> Row:
-    """The bindings of `INSERT_OUTBOX`: the record with what the journal decides of it."""
-    errors = record.errors
+    """The bindings of `INSERT_NEW_OUTBOX`: a send that waits, or with a time its first start rode along."""
+    # A first start is claim 1 and attempt 1, whether the record counts it yet or not.
+    started = started_at_us is not None
     return (
         record.id, record.shard, seq, record.channel, record.idempotency_key, record.part, record.conversation_key,
-        record.status, in_flight, claim, attempts, record.accepted, record.deduped, record.platform_message_id,
-        record.degraded, record.generation, record.created_at_us, record.updated_at_us, last_attempt_at_us,
-        record.sent_at_us, record.next_attempt_at_us, record.wait_us, record.uncertain_since_us, record.dead_at_us,
-        pack_errors(errors), *(reason(errors) if errors else _NO_REASON), change_seq, content.inbox_id,
+        started, started, started, record.generation, record.created_at_us, record.updated_at_us, started_at_us,
+        change_seq, content.inbox_id, CONTENT_CODEC, pack_content(content),
+    )  # fmt: skip
+
+
+def outbox_row(record: OutboxRecord, content: OutboundContent, seq: int, change_seq: int) -> Row:
+    """The bindings of `INSERT_OUTBOX`: the whole record, of a send that is not to start."""
+    return (
+        record.id, record.shard, seq, record.channel, record.idempotency_key, record.part, record.conversation_key,
+        record.status, record.in_flight, record.claim, record.attempts, record.accepted, record.deduped,
+        record.platform_message_id, record.degraded, record.generation, record.created_at_us, record.updated_at_us,
+        record.last_attempt_at_us, record.sent_at_us, record.next_attempt_at_us, record.wait_us,
+        record.uncertain_since_us, record.dead_at_us, *error_columns(record.errors), change_seq, content.inbox_id,
         CONTENT_CODEC, pack_content(content),
     )  # fmt: skip
 
 
-def inbox_move(before: InboxRecord, after: InboxRecord, change_seq: int, seq: int | None) -> Row:
-    """The bindings of `MOVE_INBOX`, or with a `seq` those of `MOVE_INBOX_TO_TAIL`."""
-    errors = after.errors
-    changes = (
+def inbox_move(before: InboxRecord, after: InboxRecord, change_seq: int) -> Row:
+    """The bindings of `MOVE_INBOX`: into a row without errors."""
+    return (
         after.status, after.claim, after.failures, after.crashes, after.blames, after.generation, after.epoch,
-        after.started_at_us, after.done_at_us, after.dead_at_us, after.next_at_us, after.wait_us, pack_errors(errors),
-        *(reason(errors) if errors else _NO_REASON), change_seq,
+        after.started_at_us, after.done_at_us, after.dead_at_us, after.next_at_us, after.wait_us, change_seq,
+        after.id, before.shard, before.claim, before.status, before.generation,
     )  # fmt: skip
-    guard = (after.id, before.shard, before.claim, before.status, before.generation)
-    return (*changes, *guard) if seq is None else (*changes, seq, *guard)
 
 
-def outbox_move(before: OutboxRecord, after: OutboxRecord, change_seq: int, seq: int | None) -> Row:
-    """The bindings of `MOVE_OUTBOX`, or with a `seq` those of `MOVE_OUTBOX_TO_TAIL`."""
-    errors = after.errors
-    changes = (
+def outbox_move(before: OutboxRecord, after: OutboxRecord, change_seq: int) -> Row:
+    """The bindings of `MOVE_OUTBOX`: into a row without errors."""
+    return (
         after.status, after.in_flight, after.claim, after.attempts, after.accepted, after.deduped,
         after.platform_message_id, after.degraded, after.generation, after.updated_at_us, after.last_attempt_at_us,
         after.sent_at_us, after.next_attempt_at_us, after.wait_us, after.uncertain_since_us, after.dead_at_us,
-        pack_errors(errors), *(reason(errors) if errors else _NO_REASON), change_seq,
-    )  # fmt: skip
-    guard = (
-        after.id, before.shard, before.claim, before.status, before.in_flight, before.generation,
+        change_seq, after.id, before.shard, before.claim, before.status, before.in_flight, before.generation,
         before.uncertain_since_us is None, before.dead_at_us is None,
     )  # fmt: skip
-    return (*changes, *guard) if seq is None else (*changes, seq, *guard)
+
+
+def with_errors(move: Row, guards: int, errors: tuple[Failure, ...], *seq: int) -> Row:
+    """The bindings of `MOVE_FAILED_…`, or with a `seq` those of `MOVE_…_TO_TAIL`.
+
+    Args:
+        move: From `inbox_move` or `outbox_move`; its last `guards` values say what the row was.
+    """
+    return (*move[:-guards], *seq, *error_columns(errors), *move[-guards:])
 
 
 def outbox_rewrite(rewrite: OutboxRewrite) -> Row:
@@ -148,7 +168,8 @@ def state_row(state: StateWrite, shard: int, at_us: int) -> Row | None:
     value = state.value
     if value is None:
         return None
-    check_size("a state", value, MAX_STATE_BYTES)
+    if len(value) > MAX_STATE_BYTES:
+        check_size("a state", value, MAX_STATE_BYTES)
     return (state.conversation_key, shard, value, state.version, at_us)
 
 
@@ -178,11 +199,13 @@ def pack_errors(errors: tuple[Failure, ...]) -> str:
     )
 
 
-def reason(errors: tuple[Failure, ...]) -> tuple[str, str | None, str]:
-    """The newest failure as the three columns people filter by."""
+def error_columns(errors: tuple[Failure, ...]) -> tuple[str, str | None, str | None, str | None]:
+    """All of them, and of the newest the three columns that people filter by."""
+    if not errors:
+        return (_NO_ERRORS, None, None, None)
     last = errors[-1]
     # A text from outside may hold lone surrogates, which a TEXT column cannot.
-    return last.code, last.own_code, last.text.encode("utf-8", "replace").decode()
+    return (pack_errors(errors), last.code, last.own_code, last.text.encode("utf-8", "replace").decode())
 
 
 def unpack_errors(text: str) -> tuple[Failure, ...]:

@@ -23,46 +23,66 @@ OUTBOX_RECORD: Final = f"{_OUTBOX_ROW}, purged_at"
 _REASONS: Final = "error_code, own_code, last_error"
 
 
-def _insert(table: str, columns: str) -> str:
-    names = [name.strip() for name in columns.split(",")]
-    return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
+def _insert(table: str, columns: str, **literals: str) -> str:
+    bound = [name.strip() for name in columns.split(",")]
+    values = ["?"] * len(bound) + list(literals.values())
+    return f"INSERT INTO {table} ({', '.join([*bound, *literals])}) VALUES ({', '.join(values)})"
 
 
-def _move(table: str, columns: str, guard: str) -> str:
+def _move(table: str, columns: str, errors: str, guard: str) -> str:
     changes = ", ".join(f"{name.strip()} = ?" for name in columns.split(","))
-    return f"UPDATE {table} SET {changes} WHERE id = ? AND {guard}"
+    return f"UPDATE {table} SET {changes}, {errors} WHERE id = ? AND {guard}"
 
 
 _INBOX_CHANGES: Final = (
-    "status, claim, failures, crashes, blames, generation, epoch, started_at, done_at, dead_at, next_at, wait, errors,"
-    f" {_REASONS}, change_seq"
+    "status, claim, failures, crashes, blames, generation, epoch, started_at, done_at, dead_at, next_at, wait,"
+    " change_seq"
 )
 _OUTBOX_CHANGES: Final = (
     "status, in_flight, claim, attempts, accepted, deduped, platform_message_id, degraded, generation, updated_at,"
-    " last_attempt_at, sent_at, next_attempt_at, wait, uncertain_since, dead_at, errors,"
-    f" {_REASONS}, change_seq"
+    " last_attempt_at, sent_at, next_attempt_at, wait, uncertain_since, dead_at, change_seq"
 )
+_ERRORS: Final = "errors = ?, error_code = ?, own_code = ?, last_error = ?"
+# Of a row without errors, and that is nearly every row: four values less to bind.
+_NO_ERRORS: Final = "errors = '[]', error_code = NULL, own_code = NULL, last_error = NULL"
 
-INSERT_INBOX: Final = _insert(
+_MESSAGE: Final = (
+    "dedupe_key, platform_message_id, idempotency_key, participant_key, created_at, hops, codec, body, raw"
+)
+INSERT_INBOX: Final = _insert("inbox", f"{INBOX_RECORD}, {_REASONS}, change_seq, {_MESSAGE}")
+# A message as nearly each one arrives: to be handled, or claimed already. What turns may make of it is spelled out.
+INSERT_NEW_INBOX: Final = _insert(
     "inbox",
-    f"{INBOX_RECORD}, {_REASONS}, change_seq, dedupe_key, platform_message_id, idempotency_key, participant_key,"
-    " created_at, hops, codec, body, raw",
+    "id, shard, seq, topic, part, off, channel, conversation_key, status, claim, epoch, accepted_at, started_at,"
+    f" change_seq, {_MESSAGE}",
+    failures="0",
+    crashes="0",
+    blames="0",
+    generation="0",
+    errors="'[]'",
 )
 INSERT_OUTBOX: Final = _insert("outbox", f"{_OUTBOX_ROW}, {_REASONS}, change_seq, inbox_id, codec, body")
+# The same of a send: it waits, or is on its way.
+INSERT_NEW_OUTBOX: Final = _insert(
+    "outbox",
+    "id, shard, seq, channel, idempotency_key, part, conversation_key, in_flight, claim, attempts, generation,"
+    " created_at, updated_at, last_attempt_at, change_seq, inbox_id, codec, body",
+    status="'pending'",
+    errors="'[]'",
+)
 INSERT_EVENT: Final = _insert("event", "id, shard, topic, part, off, ts, key, dedupe_key, codec, body")
 
-MOVE_INBOX: Final = _move(
-    "inbox", _INBOX_CHANGES, "shard = ? AND claim = ? AND status = ? AND generation = ?"
-)
-MOVE_INBOX_TO_TAIL: Final = _move(
-    "inbox", f"{_INBOX_CHANGES}, seq", "shard = ? AND claim = ? AND status = ? AND generation = ?"
-)
+_INBOX_GUARD: Final = "shard = ? AND claim = ? AND status = ? AND generation = ?"
+MOVE_INBOX: Final = _move("inbox", _INBOX_CHANGES, _NO_ERRORS, _INBOX_GUARD)
+MOVE_FAILED_INBOX: Final = _move("inbox", _INBOX_CHANGES, _ERRORS, _INBOX_GUARD)
+MOVE_INBOX_TO_TAIL: Final = _move("inbox", f"{_INBOX_CHANGES}, seq", _ERRORS, _INBOX_GUARD)
 _OUTBOX_GUARD: Final = (
     "shard = ? AND claim = ? AND status = ? AND in_flight = ? AND generation = ?"
     " AND (uncertain_since IS NULL) = ? AND (dead_at IS NULL) = ?"
 )
-MOVE_OUTBOX: Final = _move("outbox", _OUTBOX_CHANGES, _OUTBOX_GUARD)
-MOVE_OUTBOX_TO_TAIL: Final = _move("outbox", f"{_OUTBOX_CHANGES}, seq", _OUTBOX_GUARD)
+MOVE_OUTBOX: Final = _move("outbox", _OUTBOX_CHANGES, _NO_ERRORS, _OUTBOX_GUARD)
+MOVE_FAILED_OUTBOX: Final = _move("outbox", _OUTBOX_CHANGES, _ERRORS, _OUTBOX_GUARD)
+MOVE_OUTBOX_TO_TAIL: Final = _move("outbox", f"{_OUTBOX_CHANGES}, seq", _ERRORS, _OUTBOX_GUARD)
 
 # Behind the move of the same part: that has checked what the row was.
 REWRITE_OUTBOX: Final = "UPDATE outbox SET codec = ?, body = ? WHERE id = ? AND shard = ? AND claim = ?"

@@ -16,7 +16,7 @@ import click.testing
 import pytest
 
 from shardline.actors.wire import message_to_wire
-from tests.kits.controlled import make_dead, owner_process, query
+from tests.kits.controlled import make_dead, owner_process, query, stop_between_commits
 from tests.kits.operated import HOSTILE, UNSAFE, make_store, operate
 from tests.kits.words import make_message
 
@@ -183,7 +183,7 @@ def test_an_owner_that_stands_still_does_it_when_it_goes_on(tmp_path: Path) -> N
     make_dead(path, 3)
     with owner_process(path) as owner:
         assert run(path, "dlq", "requeue", "in-2").exit_code == 0
-        os.kill(owner.pid, signal.SIGSTOP)
+        stop_between_commits(path, owner.pid)
         try:
             ended = run(path, "dlq", "requeue", "in-1", "--timeout", "0.2")
         finally:

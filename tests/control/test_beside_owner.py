@@ -18,7 +18,15 @@ from shardline.actors.codec import unpack_plain
 from shardline.runtime.control.client import find_control
 from shardline.runtime.control.verbs import PublishMessage, Purge, Requeue, RowRef
 from shardline.testing import FakeChannel
-from tests.kits.controlled import SENDER, decide, make_dead, mortal_bot, owner_process, query
+from tests.kits.controlled import (
+    SENDER,
+    decide,
+    make_dead,
+    mortal_bot,
+    owner_process,
+    query,
+    stop_between_commits,
+)
 from tests.kits.words import make_message
 
 FIRST = Requeue((RowRef("in", 1),))
@@ -29,12 +37,6 @@ def store(tmp_path: Path) -> Path:
     path = tmp_path / "bot.db"
     make_dead(path, 5)
     return path
-
-
-def stop_between_commits(path: Path, pid: int) -> None:
-    """Stop an owner that has nothing to write: its first note about itself is stored before the first decision is."""
-    assert decide(path, Purge(0)).status == "done"
-    os.kill(pid, signal.SIGSTOP)
 
 
 def test_the_owner_carries_it_out_and_handles_the_message(store: Path) -> None:

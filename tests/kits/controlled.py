@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Generator
@@ -91,6 +93,24 @@ def owner_process(path: Path) -> Generator[subprocess.Popen[str]]:
                 assert child.wait(30) == 0
         finally:
             child.kill()
+
+
+def stop_between_commits(path: Path, pid: int) -> None:
+    """Stop an owner at a moment at which it holds no lock of the database."""
+    database = apsw.Connection(str(path))
+    try:
+        for _ in range(1_000):
+            os.kill(pid, signal.SIGSTOP)
+            os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)
+            try:
+                database.execute("BEGIN IMMEDIATE; ROLLBACK")
+            except apsw.BusyError:
+                os.kill(pid, signal.SIGCONT)
+            else:
+                return
+        raise AssertionError("the owner writes all the time")
+    finally:
+        database.close()
 
 
 def decide(path: Path, verb: Verb, *, control_id: str | None = None, timeout_s: float = 20) -> ControlResult:

@@ -161,7 +161,8 @@ class StressChannel:
         if mood is Mood.REFUSED:
             return NotSent(Code.CONTENT_REFUSED, Permanence.PERMANENT)
         if mood is Mood.SPENT or (mood is Mood.LATER and out.attempt <= 2):
-            return NotSent(Code.NO_ACCESS, Permanence.TRANSIENT)
+            # A code that says nothing about the recipient: a mark would refuse the sends after it as well.
+            return NotSent(Code.NOT_FOUND, Permanence.TRANSIENT)
         if mood is Mood.LIMITED and out.claim == 1:
             return NotSent(Code.RATE_LIMITED, Permanence.TRANSIENT, retry_after_s=0.05)
         is_first = out.attempt == 1

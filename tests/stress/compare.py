@@ -17,6 +17,9 @@ from tests.stress.order import done_in_order, wrong_order
 from tests.stress.plan import Plan
 from tests.stress.script import OPEN_MOODS
 
+CUT_OFF = "stopped while sending"
+"""What a row says of a call that a crash of its delivery actor cut off."""
+
 
 def differences(plan: Plan, store: Path) -> list[str]:
     """All that is not as it must be; empty if nothing.
@@ -101,9 +104,10 @@ def _sends(found: Found, wanted: dict[str, Wanted]) -> Iterator[str]:
             (send,) = rows
             if (send.key, names.get(send.inbox_id or 0)) != (want.send_key(index), want.script.name):
                 yield f"{label}: to {send.key}, wanted {want.send_key(index)}"
-            # What is uncertain although the channel gave an answer was cut off by a crash.
+            # What is uncertain although the channel gave an answer was cut off by a crash, and so was a call that
+            # never got to its answer.
             scripted = say.mood in OPEN_MOODS
-            unanswered = max(0, answers[send.id] - scripted)
+            unanswered = max(0, answers[send.id] - scripted, int(send.error == CUT_OFF))
             story = SendStory(
                 channel=send.channel,
                 say=say,

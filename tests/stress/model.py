@@ -133,7 +133,7 @@ def _codes(story: SendStory) -> set[str]:
         case Mood.REFUSED:
             codes = {"CONTENT_REFUSED"}
         case Mood.SPENT:
-            codes = {"NO_ACCESS"}
+            codes = {"NOT_FOUND"}
         case _:
             codes = set[str]()
     return codes | {"DELIVERY_UNCERTAIN"} if story.say.policy == "drop" else codes
