@@ -68,6 +68,7 @@ class Code(StrEnum):
     UNKNOWN_CHANNEL = "UNKNOWN_CHANNEL"
     UNSAFE_FILESYSTEM = "UNSAFE_FILESYSTEM"
     WOULD_DEADLOCK = "WOULD_DEADLOCK"
+    WRONG_LOOP = "WRONG_LOOP"
 
     @property
     def permanence(self) -> Permanence:
@@ -351,6 +352,12 @@ REGISTRY: tuple[CodeEntry, ...] = (
         _P,
         "The call would wait for a conversation that waits for it.",
         "Publish without waiting, or to another conversation.",
+    ),
+    CodeEntry(
+        Code.WRONG_LOOP,
+        _P,
+        "A call of one event loop was awaited in another.",
+        "In asyncio take what shardline.asyncio gives, in trio the runtime itself.",
     ),
 )
 """Every code once, ascending by name."""

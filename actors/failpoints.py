@@ -6,8 +6,6 @@ Nothing is armed in production, and an unarmed point costs one look at `armed`.
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 from collections.abc import Collection
 from enum import StrEnum
@@ -16,6 +14,7 @@ from typing import Final, Self
 import attrs
 
 from .errors import BusError, Code
+from .system import kill_this_process
 
 __all__ = ["BORDERS", "KINDS", "NO_FAILPOINTS", "FailAction", "FailPoint", "FailPointError", "FailPoints"]
 
@@ -108,7 +107,7 @@ class FailPoints:
 
     def _act(self, point: FailPoint) -> None:
         if point.action is FailAction.KILL:
-            os.kill(os.getpid(), signal.SIGKILL)
+            kill_this_process()
         if point.action is FailAction.RAISE:
             raise FailPointError(f"{point.kind}.{point.border}")
         self._reached.set()

@@ -16,6 +16,7 @@ from shardline import BusMessage, Context, Direction, MessageEnvelope, Runtime, 
 from shardline.actors.identifiers import new_uuid7
 from shardline.actors.keys import shard_of
 from shardline.adapters.base import ChannelCaps, Edge, Inbound, Outbound, SendOutcome, Sent
+from shardline.runtime.retention import Retention
 from shardline.storage.records import InboxStatus, OutboxState
 
 TEXT = "user3: I'm afraid not. Any version of mplayer except for -k7* should work for your cpu"
@@ -143,6 +144,15 @@ def product_chat_beside_slow(
     return _run(path, sync, topology, in_flight, conversations, seconds, first=block)
 
 
+def product_chat_over(
+    path: Path, sync: Sync, in_flight: int, conversations: int, seconds: float, *, retention: Retention
+) -> Rate:
+    """As `product_chat`, over a store that holds rows already, of which `retention` may take some away meanwhile."""
+    return _run(
+        path, sync, counting_bot(replies=True), in_flight, conversations, seconds, retention=retention
+    )
+
+
 def product_handle(path: Path, sync: Sync, conversations: int, seconds: float) -> Rate:
     """Accept, handle, done, nothing said; one publisher, who waits for each accept and for no end."""
 
@@ -184,8 +194,12 @@ def _run(
     conversations: int,
     seconds: float,
     first: Drive | None = None,
+    retention: Retention | None = None,
 ) -> Rate:
-    """`first` is done before the clock starts; what it leaves running is not waited for and not counted."""
+    """`first` is done before the clock starts; what it leaves running is not waited for and not counted.
+
+    With a `retention` the store holds other rows, which are not counted either.
+    """
     said = 0
 
     async def drive(channel: Memory, runtime: Runtime) -> None:
@@ -224,23 +238,38 @@ def _run(
             background.cancel_scope.cancel()
 
     def count(status: Status) -> int:
+        if retention is not None:
+            return said
         if first is None:
             return _sent(status)
         assert status.outbox[OutboxState.SENT] == said
         return said
 
-    return _measure(path, sync, topology, drive, count, first=first)
+    return _measure(path, sync, topology, drive, count, first=first, retention=retention)
 
 
 def _measure(
-    path: Path, sync: Sync, topology: Topology, drive: Drive, count: Count, *, first: Drive | None = None
+    path: Path,
+    sync: Sync,
+    topology: Topology,
+    drive: Drive,
+    count: Count,
+    *,
+    first: Drive | None = None,
+    retention: Retention | None = None,
 ) -> Rate:
 
     async def main() -> Rate:
         channel = Memory()
         durability: Literal["full", "normal"] = "full" if sync == "FULL" else "normal"
         async with Runtime.open(
-            topology, store=path, adapters=[channel], unhandled="park", durability=durability, grace_s=0
+            topology,
+            store=path,
+            adapters=[channel],
+            unhandled="park",
+            durability=durability,
+            grace_s=0,
+            retention=retention,
         ) as runtime:
             if first is not None:
                 await first(channel, runtime)

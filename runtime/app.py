@@ -37,6 +37,7 @@ from .handled import Handled, publish_handled
 from .health import Health
 from .intake import Intake, check_bounds
 from .life import Begun, ending_of
+from .loops import check_handlers, check_trio_task
 from .operators import DeadLetters, Messages, OutboxDesk
 from .publish_send import publish_send
 from .receipt import Receipt, receipt_of
@@ -126,7 +127,9 @@ class Runtime:
                 opening; ADAPTER_FAILED or the adapter's own code, with its name, if an adapter cannot start or fails
                 too often; STORE_IO or what an actor escalated while it runs, never wrapped in a group.
         """
+        check_trio_task()
         frozen = topology.freeze()
+        check_handlers(frozen)
         check_adapters(frozen, adapters, park_unhandled=unhandled == "park")
         tokens = Tokens(max_inflight)
         check_bounds(max_lane_backlog=max_lane_backlog, max_backlog=max_backlog)
@@ -205,6 +208,7 @@ class Runtime:
         Raises:
             BusError: what `publish` raises, and INVALID_MESSAGE, TOO_LARGE, IDEMPOTENCY_KEY_REQUIRED.
         """
+        check_trio_task()
         validate_message(message)
         return await self._publish_message(message, timeout_s)
 
@@ -239,6 +243,7 @@ class Runtime:
                 for another send; STORE_FULL, STORE_BUSY, STORE_IO; INVALID_MESSAGE, TOO_LARGE, it could not be read
                 back; WOULD_DEADLOCK, the turn that calls this would wait for itself.
         """
+        check_trio_task()
         if wait is not None:
             return await publish_handled(
                 partial(self.publish, message, timeout_s=timeout_s), message, wait, self._services

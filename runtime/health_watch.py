@@ -58,10 +58,13 @@ class HealthWatch:
     def _facts(self) -> Facts:
         services, now_s = self._services, trio.current_time()
         store = services.store
+        condition = store.condition
         reports = {edge.adapter.name: edge.reports.at(now_s) for edge in self._edges}
         return Facts(
-            trouble=store.condition.code,
-            log_bytes=self.log_bytes,
+            # While nothing but messages comes in, no commit waits: they are refused.
+            trouble=condition.code or services.intake.store.current_code,
+            # A log that grew in a burst is given back by itself; only one that a reader keeps is a fault.
+            log_bytes=condition.log.size_bytes if condition.log.pinned_s else 0,
             intake=services.intake.status(),
             overdue_turns=running_turns(services).overdue,
             breakers=tuple(

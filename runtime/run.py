@@ -55,6 +55,7 @@ def run(
     history_s: float | None = None,
     metrics_port: int | None = None,
     metrics_access: Literal["token", "open"] | None = None,
+    metrics_token_env: str = METRICS_TOKEN,
     config: str | Path | None = None,
 ) -> None:
     """Run a bot until SIGINT, SIGTERM or SIGHUP, also if one comes while it opens; return after a clean stop.
@@ -65,7 +66,8 @@ def run(
 
     The arguments are those of `Runtime.open`, whose `retention` is made of `retention_s`, `dedupe_horizon_s` and
     `history_s`. What is left out comes from the environment (`SHARDLINE_GRACE_S`), else
-    from the TOML file that `config` or `SHARDLINE_CONFIG` names, else it is the default.
+    from the TOML file that `config` or `SHARDLINE_CONFIG` names, else it is the default. `metrics_token_env` names the
+    environment variable that holds the token of the metrics: a token is never an argument.
 
     Raises:
         SystemExit: 1, the runtime failed (its code and text are on standard error); 2, a setting is not allowed; 3,
@@ -106,7 +108,7 @@ def run(
         ) as runtime:
             # A system task: what it ends is this very run.
             trio.lowlevel.spawn_system_task(_leave_stuck, runtime)
-            async with _watched(runtime, settings):
+            async with _watched(runtime, settings, metrics_token_env):
                 await runtime.serve()
         return ExitCode.CANCELLED_WORK if runtime.has_cancelled_work else ExitCode.CLEAN
 
@@ -133,7 +135,9 @@ def run(
 
 
 @asynccontextmanager
-async def _watched(runtime: Runtime, settings: Mapping[str, Effective]) -> AsyncGenerator[None]:
+async def _watched(
+    runtime: Runtime, settings: Mapping[str, Effective], token_env: str
+) -> AsyncGenerator[None]:
     """Serve metrics and health while the block runs, where a port is set."""
     port = cast("int", settings["metrics_port"].value)
     if not port:
@@ -147,7 +151,12 @@ async def _watched(runtime: Runtime, settings: Mapping[str, Effective]) -> Async
             f"metrics_port needs the extra: install shardline[metrics] ({error.name} is missing)",
         ) from error
     is_open = settings["metrics_access"].value == "open"
-    token = None if is_open else os.environ.get(METRICS_TOKEN)
+    token = None if is_open else os.environ.get(token_env)
+    if not is_open and token is None:
+        raise BusError(
+            Code.NOT_AUTHORIZED,
+            f"the metrics have a port and no token: set {token_env} to 8 characters or more, or metrics_access to open",
+        )
     async with watch_server(runtime, token=token, port=port, is_open=is_open):
         yield
 

@@ -14,6 +14,7 @@ from ..storage.commands import Duplicate, Stored
 from ..storage.records import OnUncertain, OutboundContent, OutboxRecord, OutboxState
 from .context_checks import check_text, checked_policy
 from .handled import code_of, end_of_send
+from .loops import check_trio_task
 from .publish_send import publish_send
 from .surroundings import check_channel
 
@@ -82,6 +83,7 @@ class Sender:
                 INVALID_MESSAGE, TOO_LARGE, UNKNOWN_CHANNEL; BUS_CLOSED; STORE_FULL, STORE_BUSY, STORE_IO.
             trio.Cancelled: Before the hand-over nothing is stored; after it the send goes on.
         """
+        check_trio_task()
         # Typed, yet None is what a program passes that has none.
         if not idempotency_key or not str(idempotency_key).strip():
             raise BusError(Code.IDEMPOTENCY_KEY_REQUIRED, "a send from a program needs a key of its own")

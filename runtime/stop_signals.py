@@ -11,6 +11,8 @@ from typing import Final
 
 import trio
 
+from ..actors.system import stopping_signals
+
 _LAST: Final = 3
 _SAID: Final = b"shardline: ended where it stood, by a third signal; what was under way counts as a crash\n"
 _STANDARD_ERROR: Final = 2
@@ -27,9 +29,7 @@ def stop_signals(*, exit_code: int) -> Generator[AsyncIterator[int]]:
     Args:
         exit_code: Of that end.
     """
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
-        numbers.append(signal.SIGHUP)
+    numbers = stopping_signals()
     with trio.open_signal_receiver(*numbers) as received:
         taken = {number: signal.getsignal(number) for number in numbers}
         seen = 0

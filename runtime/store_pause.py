@@ -53,6 +53,11 @@ class StorePause:
         """How long it lasts; 0 without one."""
         return 0.0 if self.code is None else trio.current_time() - self._since_s
 
+    @property
+    def current_code(self) -> Code | None:
+        """Why it takes none, as far as somebody has just tried: whoever waits offers again within `_MAX_WAIT_S`."""
+        return self.code if trio.current_time() < self._next_s + _MAX_WAIT_S else None
+
     def refused(self, code: Code) -> None:
         """The store refused a message with this code; one that says nothing of the disk changes nothing."""
         if code not in STORE_TAKES_NOTHING:

@@ -13,6 +13,7 @@ from ..actors.codec import pack_plain, unpack_plain
 from ..actors.errors import BusError, Code
 from ..actors.names import canonical
 from .defaults import MAX_EFFECTS, STEP_BYTES
+from .loops import check_trio_task
 
 if TYPE_CHECKING:
     from ..actors.content import SendRef
@@ -99,6 +100,7 @@ class TurnNow:
 
     @contextmanager
     def _taken(self, verb: str, name: str) -> Generator[None]:
+        check_trio_task()
         context, names = self._context, self._names
         if trio.current_time() >= context.deadline_s:
             raise BusError(Code.STALE_CLAIM, "the turn's time is over", step=name)

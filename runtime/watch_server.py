@@ -62,7 +62,12 @@ async def watch_server(
             "the watch server needs a token of at least 8 characters, or is_open=True without one",
         )
     pages = _Pages(runtime, None if token is None else f"Bearer {token}".encode())
-    listeners = await trio.open_tcp_listeners(port, host=host)
+    try:
+        listeners = await trio.open_tcp_listeners(port, host=host)
+    except OSError as error:
+        raise OSError(
+            error.errno, f"metrics cannot be served on {host}, port {port}: {error.strerror}"
+        ) from error
     async with trio.open_nursery() as nursery:
         serve = partial(trio.serve_listeners, pages.serve, listeners)
         await nursery.start(serve)

@@ -32,7 +32,7 @@ class Drive(Protocol):
     accepts: bool
     """False once it has begun to stop."""
 
-    def put(self, entry: Entry) -> None:
+    def put(self, entry: Entry, /) -> None:
         """Hand an entry over, on the trio thread, while it accepts."""
         ...
 

@@ -24,6 +24,7 @@ from ...actors.keys import conversation_key
 from ...actors.names import canonical
 from ...actors.plain import Plain
 from ...actors.strict_json import loads
+from ...actors.system import read_at
 
 PREFIX = "demo"
 """Prefix of the conversation keys."""
@@ -174,7 +175,7 @@ class ChatLog:
         """Read one line; any order, any thread, one at a time."""
         start, end = self.starts[index], self.starts[index + 1]
         # A little over the limit is enough to be refused; a long line is never held.
-        data = os.pread(self._file.fileno(), min(end - start, MAX_LINE_BYTES + 2), start)
+        data = read_at(self._file.fileno(), min(end - start, MAX_LINE_BYTES + 2), start)
         return parse_line(index + 1, data)
 
     def close(self) -> None:

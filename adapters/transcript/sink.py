@@ -10,7 +10,6 @@ and the lines are certainly not sent; where even that fails their result is unkn
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import stat
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Self
 import trio
 
 from ...actors.errors import BusError, Code, Permanence
+from ...actors.system import lock_file, open_regular, read_at, sync_file, sync_folder
 from ...runtime.channel import NotSent, SendOutcome, Sent, Uncertain
 from .sink_lines import SinkLine, is_torn, key_of, render_line
 
@@ -38,7 +38,7 @@ class Disk:
             rest = rest[os.write(fd, rest) :]
 
     def sync(self, fd: int) -> None:
-        os.fsync(fd)
+        sync_file(fd)
 
     def truncate(self, fd: int, size: int) -> None:
         os.ftruncate(fd, size)
@@ -170,7 +170,7 @@ class Sink:
         try:
             self._disk.sync(self._fd)
             end = os.fstat(self._fd).st_size
-            data = os.pread(self._fd, end - self._size, self._size)
+            data = read_at(self._fd, end - self._size, self._size)
             whole = data[: data.rfind(b"\n") + 1]
             found = [key_of(line) for line in whole.splitlines(keepends=True)]
             if self._size + len(whole) != end:
@@ -197,9 +197,7 @@ def open_sink(path: Path, *, disk: Disk | None = None) -> Sink:
     """
     existed = path.exists()
     try:
-        fd = os.open(
-            path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600
-        )
+        fd = open_regular(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
     except OSError as error:
         if error.errno in {errno.ELOOP, errno.EISDIR, errno.ENXIO}:
             raise BusError(
@@ -214,11 +212,11 @@ def open_sink(path: Path, *, disk: Disk | None = None) -> Sink:
         _lock(fd, path)
         try:
             if not existed:
-                _sync_folder(path.parent)
+                sync_folder(path.parent)
             size, lines, keys = _read(fd, path)
             if os.fstat(fd).st_size != size:
                 os.ftruncate(fd, size)
-                os.fsync(fd)
+                sync_file(fd)
         except OSError as error:
             raise BusError(Code.STORE_IO, f"the sink {path}: {error.strerror}", path=str(path)) from error
     except BaseException:
@@ -229,19 +227,11 @@ def open_sink(path: Path, *, disk: Disk | None = None) -> Sink:
 
 def _lock(fd: int, path: Path) -> None:
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_file(fd)
     except OSError as error:
         raise BusError(
             Code.STORE_LOCKED, f"another process writes the sink {path}", path=str(path)
         ) from error
-
-
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _read(fd: int, path: Path) -> tuple[int, int, set[str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
@@ -12,9 +11,12 @@ import click
 
 from ..run import ExitCode
 from .arguments import now_us, parse_time
+from .audit_chain import verify_chain
+from .audit_spark import folders_argument, master_option, need, reading, spark_problems
+from .audit_watch import watch
 from .options import TEXT
 from .output import show_table
-from .paths import check_store
+from .paths import check_output, check_store
 from .problem import Problem
 from .screen import counting_bar, notice
 
@@ -34,7 +36,6 @@ _fail_on = click.option(
     show_default=True,
     help="The least severity that makes the exit code 1.",
 )
-_master = click.option("--master", type=TEXT, default="local[*]", show_default=True, help="Where Spark runs.")
 
 
 class _DefaultGroup(click.Group):
@@ -66,21 +67,23 @@ def command() -> None:
 )
 def export(stores: tuple[Path, ...], folder: Path) -> None:
     """Copy stores beside their bots and write them as Parquet files. It needs no Java."""
-    _need("pyarrow")
+    need("pyarrow")
     _export(stores, folder)
 
 
 @command.command("run")
-@click.argument("folder", type=_PATH)
+@folders_argument
 @click.option("--out", type=_PATH, required=True, help="Where findings, measures and the summary go.")
 @_checks
 @_since
 @_fail_on
-@_master
-def run(folder: Path, out: Path, checks: str | None, since: str | None, fail_on: str, master: str) -> None:
-    """Run checks over a folder of exports."""
-    _need("pyspark", "pyarrow")
-    _end(_run(folder, out, checks, since, master), fail_on)
+@master_option
+def run(
+    folders: tuple[Path, ...], out: Path, checks: str | None, since: str | None, fail_on: str, master: str
+) -> None:
+    """Run checks over folders of exports, or over folders of such folders."""
+    need("pyspark", "pyarrow")
+    _end(_run(folders, out, checks, since, master), fail_on)
 
 
 @command.command("report")
@@ -88,7 +91,7 @@ def run(folder: Path, out: Path, checks: str | None, since: str | None, fail_on:
 @click.option("--to", "page", type=_PATH, help="The page; else `report.html` in the folder.")
 def report(out: Path, page: Path | None) -> None:
     """Make one HTML page of what a run wrote. It needs no Java."""
-    _need("pyspark", "pyarrow")
+    need("pyspark", "pyarrow")
     _report(out, page or out / "report.html")
 
 
@@ -98,7 +101,7 @@ def report(out: Path, page: Path | None) -> None:
 @_checks
 @_since
 @_fail_on
-@_master
+@master_option
 def everything(
     stores: tuple[Path, ...],
     out: Path | None,
@@ -108,19 +111,32 @@ def everything(
     master: str,
 ) -> None:
     """Export, run and report in one go."""
-    _need("pyspark", "pyarrow")
+    need("pyspark", "pyarrow")
     with TemporaryDirectory(prefix="shardline-audit-") as work:
         _export(stores, Path(work) / "export")
         place = Path(work) / "out" if out is None else out
-        summary = _run(Path(work) / "export", place, checks, since, master)
+        summary = _run((Path(work) / "export",), place, checks, since, master)
         if out is not None:
             _report(out, out / "report.html")
     _end(summary, fail_on)
 
 
-def _need(*modules: str) -> None:
-    if any(find_spec(name) is None for name in modules):
-        raise Problem("the audit needs more packages: pip install 'shardline[audit]'")
+command.add_command(verify_chain)
+command.add_command(watch)
+
+
+@command.command("copy")
+@click.argument("store", type=_PATH)
+@click.option("--to", "target", type=_PATH, required=True, help="A new file.")
+def copy(store: Path, target: Path) -> None:
+    """Copy a store beside its bot, consistently; the copy is for Spark's format `shardline`."""
+    need("pyspark", "pyarrow")
+    from ...storage.audit.snapshot import copy_store  # noqa: PLC0415
+
+    check_store(store)
+    check_output("--to", target)
+    with spark_problems():
+        copy_store(store, target)
 
 
 def _export(stores: tuple[Path, ...], folder: Path) -> None:
@@ -140,26 +156,16 @@ def _export(stores: tuple[Path, ...], folder: Path) -> None:
         notice(f"{store}: {rows:,} rows, export {manifest.number} of store {manifest.store}")
 
 
-def _run(folder: Path, out: Path, checks: str | None, since: str | None, master: str) -> Summary:
-    from ...storage.audit.checks.registry import UnknownCheck, pick_checks  # noqa: PLC0415
-    from ...storage.audit.exported import Exported  # noqa: PLC0415
-    from ...storage.audit.java import NoJava  # noqa: PLC0415
-    from ...storage.audit.manifest import BadExport, read_manifests  # noqa: PLC0415
+def _run(folders: tuple[Path, ...], out: Path, checks: str | None, since: str | None, master: str) -> Summary:
+    from ...storage.audit.checks.registry import known_checks, pick_checks  # noqa: PLC0415
     from ...storage.audit.run import run_audit  # noqa: PLC0415
-    from ...storage.audit.session import open_session  # noqa: PLC0415
 
     since_us = None if since is None else parse_time(since, "--since")
-    try:
-        picked = pick_checks(None if checks is None else checks.split(","))
-        read_manifests(folder)
-        spark = open_session(master)
-        try:
-            with counting_bar("checks") as progress:
-                return run_audit(Exported(spark, folder), out, picked, since_us=since_us, progress=progress)
-        finally:
-            spark.stop()
-    except (BadExport, NoJava, UnknownCheck, OSError) as error:
-        raise Problem(str(error)) from error
+    with spark_problems():
+        known = known_checks()
+        picked = pick_checks(None if checks is None else checks.split(","), known)
+        with reading(folders, master) as exported, counting_bar("checks") as progress:
+            return run_audit(exported, out, picked, known=known, since_us=since_us, progress=progress)
 
 
 def _report(out: Path, page: Path) -> None:

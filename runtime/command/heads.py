@@ -15,6 +15,7 @@ from ...actors.errors import BusError
 from ...actors.instants import rfc3339_from_us
 from ...actors.plain import Plain
 from ...actors.strict_json import loads
+from ...actors.system import sync_file
 from ...storage.sqlite.verify import Head
 from .problem import Problem
 
@@ -76,7 +77,7 @@ def write_heads(path: Path, store: str, heads: Mapping[int, Head], *, now_us: in
                 json.dump(record, file, indent=1)
                 file.write("\n")
                 file.flush()
-                os.fsync(file.fileno())
+                sync_file(file.fileno())
             Path(name).replace(path)
         except BaseException:
             Path(name).unlink(missing_ok=True)

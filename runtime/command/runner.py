@@ -22,6 +22,7 @@ from .paths import check_new_store
 from .problem import Problem
 from .settings import chosen_settings
 from .target import adapters_in, load_module, topology_in
+from .upkeep import upkeep_options
 
 _LEVELS = ("debug", "info", "warning", "error")
 
@@ -69,6 +70,7 @@ _LEVELS = ("debug", "info", "warning", "error")
     is_flag=True,
     help="Open the store also where its log is known to break: NFS, SMB, 9p, virtiofs, most of FUSE.",
 )
+@upkeep_options
 @config_option
 @click.option(
     "--log-level",
@@ -89,6 +91,12 @@ def command(
     max_backlog: int | None,
     grace_s: float | None,
     allows_unsafe: bool,
+    retention_s: float | None,
+    dedupe_horizon_s: float | None,
+    history_s: float | None,
+    metrics_port: int | None,
+    metrics_access: Literal["token", "open"] | None,
+    metrics_token_env: str,
     config: Path | None,
     log_level: str,
     json_logs: bool,
@@ -114,6 +122,11 @@ def command(
         "max_backlog": max_backlog,
         "grace_s": grace_s,
         "unsafe_filesystem": unsafe,
+        "retention_s": retention_s,
+        "dedupe_horizon_s": dedupe_horizon_s,
+        "history_s": history_s,
+        "metrics_port": metrics_port,
+        "metrics_access": metrics_access,
     }
     chosen_settings(given, config)
     module, name = load_module(target, with_traceback=traceback)
@@ -135,6 +148,12 @@ def command(
         max_backlog=max_backlog,
         grace_s=grace_s,
         unsafe_filesystem=unsafe,
+        retention_s=retention_s,
+        dedupe_horizon_s=dedupe_horizon_s,
+        history_s=history_s,
+        metrics_port=metrics_port,
+        metrics_access=metrics_access,
+        metrics_token_env=metrics_token_env,
         config=config,
     )
 

@@ -1,15 +1,24 @@
-"""The little of Arrow that the export needs, typed: pyarrow brings no types of its own."""
+"""The little of Arrow that the audit needs, typed: pyarrow brings no types of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Final, Protocol, cast
 
+import attrs
+
 from .tables import Column, Kind
 
-Value = int | str | bytes | None
+
+@attrs.frozen
+class Field:
+    """One field of a CSV text: its name, its kind, and the SQL that makes it. Blobs are in hex."""
+
+    name: str
+    kind: Kind
+    sql: str
 
 
 class ArrowSchema(Protocol):
@@ -21,60 +30,192 @@ class ArrowSchema(Protocol):
         ...
 
 
+class _Buffer(Protocol):
+    def to_pybytes(self) -> bytes: ...
+
+
+class _Array(Protocol):
+    @property
+    def null_count(self) -> int: ...
+    def buffers(self) -> list[_Buffer | None]: ...
+    def combine_chunks(self) -> _Array: ...
+    def unique(self) -> _Array: ...
+    def to_pylist(self) -> list[str | None]: ...
+    def __len__(self) -> int: ...
+
+
+class RecordBatch(Protocol):
+    """What Spark takes."""
+
+    @property
+    def num_rows(self) -> int:
+        """How many."""
+        ...
+
+
+class Batch(Protocol):
+    """Rows as columns: a table of Arrow."""
+
+    @property
+    def num_rows(self) -> int:
+        """How many."""
+        ...
+
+    @property
+    def column_names(self) -> list[str]:
+        """In order."""
+        ...
+
+    def column(self, i: int | str) -> _Array:
+        """One column."""
+        ...
+
+    def set_column(self, i: int, field_: str, column: object) -> Batch:
+        """The same with another column."""
+        ...
+
+    def drop_columns(self, columns: str) -> Batch:
+        """The same without a column."""
+        ...
+
+    def filter(self, mask: object) -> Batch:
+        """The rows that a mask names."""
+        ...
+
+    def select(self, columns: Sequence[str]) -> Batch:
+        """The same with some columns, in this order."""
+        ...
+
+    def to_batches(self) -> list[RecordBatch]:
+        """As record batches."""
+        ...
+
+
 class _Writer(Protocol):
-    def write_table(self, table: object) -> None: ...
+    def write_table(self, table: Batch) -> None: ...
     def close(self) -> None: ...
 
 
-class _Types(Protocol):
+class _Scalar(Protocol):
+    def as_py(self) -> int | None: ...
+
+
+class _Compute(Protocol):
+    def equal(self, left: object, right: object) -> object: ...
+    def min(self, array: object) -> _Scalar: ...
+    def max(self, array: object) -> _Scalar: ...
+
+
+class _Csv(Protocol):
+    def ReadOptions(self, **options: object) -> object: ...  # noqa: N802 (Arrow's own names)
+    def ParseOptions(self, **options: object) -> object: ...  # noqa: N802
+    def ConvertOptions(self, **options: object) -> object: ...  # noqa: N802
+    def read_csv(self, source: object, **options: object) -> Batch: ...
+
+
+class _ArrayType(Protocol):
+    def from_buffers(self, type: object, length: int, buffers: Sequence[object]) -> _Array: ...
+
+
+class _Arrow(Protocol):
     def int64(self) -> object: ...
     def string(self) -> object: ...
     def binary(self) -> object: ...
-    def array(self, values: Sequence[Value], type: object) -> object: ...
+    def py_buffer(self, data: bytes) -> object: ...
     def schema(self, fields: Sequence[tuple[str, object]]) -> ArrowSchema: ...
 
 
-class _TableType(Protocol):
-    def from_arrays(self, arrays: Sequence[object], *, schema: ArrowSchema) -> object: ...
-
-
 _pyarrow: Final = import_module("pyarrow")
+_arrow: Final = cast("_Arrow", _pyarrow)
+_array: Final = cast("_ArrayType", _pyarrow.Array)
 _parquet: Final = import_module("pyarrow.parquet")
-_types: Final = cast("_Types", _pyarrow)
+_csv: Final = cast("_Csv", import_module("pyarrow.csv"))
+_compute: Final = cast("_Compute", import_module("pyarrow.compute"))
+_numpy: Final = import_module("numpy")
 
 
 def arrow_schema(columns: Sequence[Column]) -> ArrowSchema:
     """The schema of a file that holds these columns."""
-    return _types.schema([(column.name, _arrow_type(column.kind)) for column in columns])
+    return _arrow.schema([(column.name, arrow_type(column.kind)) for column in columns])
+
+
+def parse_csv(text: bytes, fields: Sequence[Field]) -> Batch:
+    """Rows of text as columns; nothing at all is NULL, two quotes are an empty text.
+
+    Raises:
+        ArrowInvalid: the text has other fields, or is no UTF-8.
+    """
+    types: Mapping[str, object] = {
+        field.name: _arrow.string() if field.kind == "blob" else arrow_type(field.kind) for field in fields
+    }
+    batch = _csv.read_csv(
+        cast("object", _pyarrow.BufferReader(text)),
+        read_options=_csv.ReadOptions(
+            column_names=[field.name for field in fields], block_size=len(text) + 1, use_threads=False
+        ),
+        parse_options=_csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+        convert_options=_csv.ConvertOptions(
+            column_types=types, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
+        ),
+    )
+    for place, field in enumerate(fields):
+        if field.kind == "blob":
+            batch = batch.set_column(place, field.name, _from_hex(batch.column(place).combine_chunks()))
+    return batch
+
+
+def split(batch: Batch, key: str) -> list[tuple[str, Batch]]:
+    """Rows by the value of a column that has no NULL, which is left out."""
+    values = cast("list[str]", batch.column(key).unique().to_pylist())
+    rest = batch.drop_columns(key)
+    if len(values) == 1:
+        return [(values[0], rest)]
+    return [(value, rest.filter(_compute.equal(batch.column(key), value))) for value in values]
+
+
+def bounds(batch: Batch, column: str) -> tuple[int | None, int | None]:
+    """The least and the largest value of a column of integers."""
+    values = batch.column(column)
+    return _compute.min(values).as_py(), _compute.max(values).as_py()
 
 
 class ParquetFile:
-    """Writes one Parquet file, as lists of columns."""
+    """Writes one Parquet file."""
 
     def __init__(self, path: Path, columns: Sequence[Column]) -> None:
-        self._kinds = [_arrow_type(column.kind) for column in columns]
-        self._schema = arrow_schema(columns)
-        self._table = cast("_TableType", _pyarrow.Table)
-        self._writer = cast("_Writer", _parquet.ParquetWriter(path, self._schema, compression="zstd"))
-        self.rows: int = 0
+        self._writer = cast(
+            "_Writer",
+            _parquet.ParquetWriter(path, arrow_schema(columns), compression="zstd", compression_level=1),
+        )
 
-    def write(self, rows: Sequence[Sequence[Value]]) -> None:
-        """Add rows; a value that is not of its column's kind raises."""
-        columns = zip(*rows, strict=True)
-        arrays = [_types.array(list(values), kind) for values, kind in zip(columns, self._kinds, strict=True)]
-        self._writer.write_table(self._table.from_arrays(arrays, schema=self._schema))
-        self.rows += len(rows)
+    def write(self, rows: Batch) -> None:
+        """Add rows."""
+        self._writer.write_table(rows)
 
     def close(self) -> None:
         """Finish the file."""
         self._writer.close()
 
 
-def _arrow_type(kind: Kind) -> object:
+def _from_hex(texts: _Array) -> _Array:
+    """Bytes of a column of hex texts: the same places at half the length."""
+    valid, offsets, data = texts.buffers()
+    if offsets is None or data is None:
+        return texts
+    halves = cast(
+        "bytes", (_numpy.frombuffer(offsets, dtype="<i4", count=len(texts) + 1) // 2).astype("<i4").tobytes()
+    )
+    blob = bytes.fromhex(data.to_pybytes().rstrip(b"\0").decode("ascii"))
+    buffers = [valid, _arrow.py_buffer(halves), _arrow.py_buffer(blob)]
+    return _array.from_buffers(_arrow.binary(), len(texts), buffers)
+
+
+def arrow_type(kind: Kind) -> object:
+    """Arrow's type of a kind."""
     match kind:
         case "int":
-            return _types.int64()
+            return _arrow.int64()
         case "text":
-            return _types.string()
+            return _arrow.string()
         case "blob":
-            return _types.binary()
+            return _arrow.binary()

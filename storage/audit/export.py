@@ -1,6 +1,6 @@
 """A store as Parquet files with a manifest. Needs Arrow alone, no Spark and no Java.
 
-    DIR/<table>/store=<uuid>/dt=<day>/channel=<name>/part-<number>-<n>.parquet
+    DIR/<table>/store=<uuid>/dt=<day>/channel=<name>/part-<number>-<n>-<n>.parquet
     DIR/manifest/<uuid>-<number>.json
 
 A second export of the same store into the same folder adds what has changed since the first one.
@@ -9,31 +9,31 @@ A second export of the same store into the same folder adds what has changed sin
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from hashlib import sha256
-from itertools import islice
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Lock
 from typing import Final, cast
 from urllib.parse import quote
 
-import apsw
-import msgpack
-
 from ...actors.errors import BusError, Code
-from .arrow import ParquetFile, Value
+from .arrow import Batch, ParquetFile, bounds, split
 from .manifest import Manifest, TablePart, newest, read_manifests, write_manifest
+from .scan import Bound, Stretch, open_copy, scan, stretches
 from .snapshot import Snapshot, open_snapshot
-from .tables import CONTENT_HASH, TABLES, Growth, Table
+from .tables import TABLES, Growth, Table
 
-_CHUNK_ROWS: Final = 20_000
+_STRETCH_IDS: Final = 200_000
+"""Rows that one thread writes at a time."""
+_THREADS: Final = 4
 _MOST_OPEN: Final = 64
 """Partitions written at once; more take turns."""
 _NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 _SEQUENCE: Final = {"inbox": "change_seq", "outbox": "change_seq", "history": "hseq", "event": "id"}
-
-_NOT_SAID: Final = frozenset({"correlation_id", "hops", "bulk", "on_uncertain", "reply_to"})
-"""What a body holds beside its content."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 Progress = Callable[[int, int], None]
 
@@ -44,7 +44,7 @@ def export_store(store: Path, folder: Path, *, progress: Progress = lambda _done
     Args:
         store: The store's file; its owner may be writing.
         folder: Of the exports; made if it is not there.
-        progress: Told how many rows are done, of how many.
+        progress: Told how many rows are looked at, of about how many.
     Returns:
         What was written.
     Raises:
@@ -80,12 +80,25 @@ class _Export:
         self._progress = progress
         self._number = 1 if before is None else before.number + 1
         self._done = 0
+        self._of = 0
+        self._lock = Lock()
 
     def run(self) -> Manifest:
         """Write all tables, then the manifest."""
         ask = self._snapshot.database.execute
-        self._of = sum(self._count(table) for table in TABLES.values())
-        tables = {name: self._write(table) for name, table in TABLES.items()}
+        parts = [
+            (table, stretch)
+            for table in TABLES.values()
+            for stretch in stretches(self._snapshot.database, table, _STRETCH_IDS)
+        ]
+        self._of = sum(stretch.length for _, stretch in parts)
+        # SQLite reads, and Arrow parses and writes, without Python's lock.
+        with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
+            written = list(pool.map(self._write, range(len(parts)), *zip(*parts, strict=True)))
+        tables = {
+            name: _joined([one for (table, _), one in zip(parts, written, strict=True) if table.name == name])
+            for name in TABLES
+        }
         heads = cast("list[tuple[int, int, bytes]]", ask("SELECT shard, hseq, h FROM shard").fetchall())
         [(change_seq, next_event_id)] = cast(
             "list[tuple[int, int]]", ask("SELECT change_seq, next_event_id FROM store_commit").fetchall()
@@ -106,7 +119,7 @@ class _Export:
         write_manifest(self._folder, manifest)
         return manifest
 
-    def _since(self, table: Table) -> tuple[str, tuple[str | int, ...]]:
+    def _since(self, table: Table) -> tuple[str, tuple[Bound, ...]]:
         """Which rows are new: a condition and its values."""
         before = self._before
         if before is None or table.growth is Growth.WHOLE:
@@ -119,103 +132,92 @@ class _Export:
             return "hseq > coalesce(json_extract(?, '$.\"' || shard || '\"'), 0)", (known,)
         return "id >= ?", (before.next_event_id,)
 
-    def _count(self, table: Table) -> int:
+    def _write(self, job: int, table: Table, stretch: Stretch) -> TablePart:
         condition, values = self._since(table)
-        [(rows,)] = cast(
-            "list[tuple[int]]",
-            self._snapshot.database.execute(
-                f"SELECT count(*) FROM {table.name} WHERE {condition}",  # noqa: S608 (names of our own)
-                values,
-            ).fetchall(),
-        )
-        return rows
-
-    def _write(self, table: Table) -> TablePart:
-        condition, values = self._since(table)
-        day = "NULL" if table.day is None else f"date({table.day} / 1000000, 'unixepoch')"
-        channel = "channel" if table.by_channel else "NULL"
-        is_hashed = CONTENT_HASH in table.columns
-        names = ", ".join(f'"{column.source or column.name}"' for column in table.columns)
-        statement = f"SELECT {day}, {channel}, {names} FROM {table.name} WHERE {condition}"  # noqa: S608
         sequence = _SEQUENCE.get(table.name)
-        place = None if sequence is None else [column.name for column in table.columns].index(sequence)
-        least: int | None = None
-        most: int | None = None
-        files = _Files(self._folder, table, self._snapshot.meta.uuid, self._number)
-        with closing(files):
-            for chunk in _chunks(self._snapshot.database, statement, values):
-                rows = [_hashed(row) for row in chunk] if is_hashed else chunk
-                files.write(rows)
-                if place is not None:
-                    seqs = [cast("int", row[place + 2]) for row in rows]
-                    least = min(seqs) if least is None else min(least, *seqs)
-                    most = max(seqs) if most is None else max(most, *seqs)
-                self._done += len(rows)
-                self._progress(self._done, self._of)
-        return TablePart(rows=files.rows, min_seq=least, max_seq=most, files=files.names)
+        day = "''" if table.day is None else f"({table.day} / 86400000000)"
+        channel = "coalesce(channel,'')" if table.by_channel else "''"
+        least: list[int] = []
+        most: list[int] = []
+        name = f"part-{self._number:06}-{job:04}"
+        files = _Files(self._folder, table, self._snapshot.meta.uuid, name)
+        with closing(files), open_copy(self._snapshot.path) as database:
+            batches = scan(
+                database,
+                table,
+                table.columns,
+                stretch,
+                condition=condition,
+                values=values,
+                beside={"_key": f"{day} || '/' || {channel}"},
+            )
+            for batch in batches:
+                files.write(batch)
+                if sequence is not None:
+                    low, high = bounds(batch, sequence)
+                    least += [] if low is None else [low]
+                    most += [] if high is None else [high]
+        with self._lock:
+            self._done += stretch.length
+            self._progress(self._done, self._of)
+        return TablePart(
+            rows=files.rows,
+            min_seq=min(least, default=None),
+            max_seq=max(most, default=None),
+            files=files.names,
+        )
+
+
+def _joined(parts: list[TablePart]) -> TablePart:
+    return TablePart(
+        rows=sum(part.rows for part in parts),
+        min_seq=min((part.min_seq for part in parts if part.min_seq is not None), default=None),
+        max_seq=max((part.max_seq for part in parts if part.max_seq is not None), default=None),
+        files=[name for part in parts for name in part.files],
+    )
 
 
 class _Files:
-    """The files of one table: one a partition, more where there are too many partitions to keep open."""
+    """The files of a part of a table: one a partition, more where there are too many partitions to keep open."""
 
-    def __init__(self, folder: Path, table: Table, store: str, number: int) -> None:
+    def __init__(self, folder: Path, table: Table, store: str, name: str) -> None:
         self._folder = folder
         self._root = Path(table.name) / f"store={store}"
         self._table = table
-        self._number = number
-        self._open: dict[tuple[Value, Value], ParquetFile] = {}
+        self._name = name
+        self._open: dict[str, ParquetFile] = {}
         self.names: list[str] = []
         self.rows: int = 0
 
-    def write(self, rows: Sequence[Sequence[Value]]) -> None:
-        """Sort rows, of which the first two values are day and channel, into their files."""
-        groups: dict[tuple[Value, Value], list[Sequence[Value]]] = {}
-        for row in rows:
-            groups.setdefault((row[0], row[1]), []).append(row[2:])
-        for key, group in groups.items():
-            self._file(key).write(group)
-        self.rows += len(rows)
+    def write(self, batch: Batch) -> None:
+        """Sort rows by `_key`, which is day and channel, into their files."""
+        self.rows += batch.num_rows
+        for key, rows in split(batch, "_key"):
+            self._file(key).write(rows)
 
     def close(self) -> None:
         """Finish all files."""
         while self._open:
             self._open.pop(next(iter(self._open))).close()
 
-    def _file(self, key: tuple[Value, Value]) -> ParquetFile:
+    def _file(self, key: str) -> ParquetFile:
         file = self._open.get(key)
         if file is not None:
             return file
         if len(self._open) == _MOST_OPEN:
             self._open.pop(next(iter(self._open))).close()
-        place = self._root
-        for partition in self._table.partitions:
-            value = key[0] if partition == "dt" else key[1]
-            place /= f"{partition}={_NO_VALUE if value is None else quote(str(value), safe='')}"
-        name = place / f"part-{self._number:06}-{len(self.names):04}.parquet"
+        day, _, channel = key.partition("/")
+        values = {
+            "dt": str((_EPOCH + timedelta(days=int(day))).date()) if day else _NO_VALUE,
+            "channel": quote(channel, safe="") if channel else _NO_VALUE,
+        }
+        place = self._root.joinpath(*(f"{one}={values[one]}" for one in self._table.partitions))
+        name = place / f"{self._name}-{len(self.names):04}.parquet"
         path = self._folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         file = self._open[key] = ParquetFile(path, self._table.columns)
         self.names.append(name.as_posix())
         return file
-
-
-def _chunks(
-    database: apsw.Connection, statement: str, values: Sequence[str | int]
-) -> Iterator[list[tuple[Value, ...]]]:
-    cursor = database.execute(statement, values)
-    while rows := list(islice(cursor, _CHUNK_ROWS)):
-        yield cast("list[tuple[Value, ...]]", rows)
-
-
-def _hashed(row: Sequence[Value]) -> Sequence[Value]:
-    """A row with the hash of what its last value, a send's body, says; None where the body is damaged."""
-    *values, body = row
-    try:
-        record = cast("dict[str, object]", msgpack.unpackb(cast("bytes", body)))
-        said = {name: value for name, value in record.items() if name not in _NOT_SAID}
-        return (*values, sha256(msgpack.packb(said)).hexdigest())
-    except (ValueError, AttributeError, TypeError, msgpack.UnpackException):
-        return (*values, None)
 
 
 __all__ = ["Progress", "export_store"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Final
 
@@ -10,11 +11,11 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as fn
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
-from .manifest import BadExport, Manifest, newest, parts_of, read_manifests
+from .manifest import BadExport, Manifest, newest, parts_of, read_exports
 from .schemas import spark_schema
 from .tables import TABLES, Growth
 
-_STORES: Final = StructType(
+STORES: Final = StructType(
     [
         StructField("store", StringType()),
         StructField("taken_at", LongType()),
@@ -24,26 +25,31 @@ _STORES: Final = StructType(
 
 
 class Exported:
-    """The tables of a folder of exports.
+    """The tables of one or many folders of exports.
 
     Each has a column `store`, the uuid of the store a row is of, beside its own. Rows that were exported again as they
     changed are there once, as they were last.
 
     Args:
         spark: The session.
-        folder: Of the exports.
+        folders: Each holds exports, or folders of exports, such as one of each host.
     Raises:
-        BadExport: there is none, or it is damaged.
+        BadExport: there is none, one is damaged, or two folders hold exports of one store.
     """
 
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
+    def __init__(self, spark: SparkSession, *folders: Path) -> None:
         self.spark = spark
-        self.folder = folder
-        self.manifests: Sequence[Manifest] = read_manifests(folder)
+        self._roots: Mapping[Path, Sequence[Manifest]] = read_exports(folders)
+        self.manifests: Sequence[Manifest] = [one for many in self._roots.values() for one in many]
         last = newest(self.manifests).values()
         rows = [(one.store, one.taken_at_us, one.shard_count) for one in last]
-        self.stores: DataFrame = _make_frame(spark, rows, _STORES)
+        self.stores: DataFrame = make_frame(spark, rows, STORES)
         """One row a store: `store`, `taken_at` (microseconds; what "now" means for its rows), `shard_count`."""
+
+    @property
+    def uuids(self) -> list[str]:
+        """Of the stores, sorted."""
+        return sorted({manifest.store for manifest in self.manifests})
 
     @property
     def taken_at_us(self) -> int:
@@ -77,18 +83,26 @@ class Exported:
         return raw.withColumn("_n", fn.row_number().over(last)).where("_n = 1").drop("_n")
 
     def _raw(self, name: str) -> DataFrame:
-        table = TABLES[name]
-        schema = spark_schema(table)
-        files = [file for part in parts_of(self.manifests, name) for file in part.files]
-        if not files:
-            return _make_frame(self.spark, [], schema)
-        missing = next((file for file in files if not (self.folder / file).is_file()), None)
+        schema = spark_schema(TABLES[name])
+        frames = [self._read(root, many, name) for root, many in self._roots.items()]
+        full = [frame for frame in frames if frame is not None]
+        if not full:
+            return make_frame(self.spark, [], schema)
+        # What the folders' names say follows from where each export begins, so every one is read by itself.
+        return reduce(DataFrame.unionByName, full)
+
+    def _read(self, root: Path, manifests: Sequence[Manifest], name: str) -> DataFrame | None:
+        files = [root / file for part in parts_of(manifests, name) for file in part.files]
+        missing = next((file for file in files if not file.is_file()), None)
         if missing is not None:
-            raise BadExport(f"{self.folder / missing} is not there")
-        reader = self.spark.read.schema(schema).option("basePath", str(self.folder / name))
-        return reader.parquet(*(str(self.folder / file) for file in files))
+            raise BadExport(f"{missing} is not there")
+        if not files:
+            return None
+        reader = self.spark.read.schema(spark_schema(TABLES[name])).option("basePath", str(root / name))
+        return reader.parquet(*map(str, files))
 
 
-def _make_frame(spark: SparkSession, rows: Sequence[tuple[str, int, int]], schema: StructType) -> DataFrame:
+def make_frame(spark: SparkSession, rows: Sequence[tuple[object, ...]], schema: StructType) -> DataFrame:
+    """A little table out of this process."""
     # One of its overloads takes what pandas, which brings no types, makes.
     return spark.createDataFrame(rows, schema)  # pyright: ignore[reportUnknownMemberType]

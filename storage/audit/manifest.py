@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
+from glob import glob
 from pathlib import Path
 from typing import Final, cast
 
 import attrs
 
+from ...actors.system import sync_file
 from .tables import TABLES, Growth
 
 FORMAT: Final = 1
@@ -68,7 +69,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> Path:
     with beside.open("w") as file:
         file.write(text + "\n")
         file.flush()
-        os.fsync(file.fileno())
+        sync_file(file.fileno())
     beside.replace(path)
     return path
 
@@ -90,6 +91,39 @@ def read_manifests(folder: Path) -> list[Manifest]:
                 f"export {counted[manifest.store]} of store {manifest.store} is missing in {folder}"
             )
     return found
+
+
+def read_exports(places: Sequence[Path]) -> dict[Path, list[Manifest]]:
+    """All exports of folders, or of the folders in them.
+
+    Args:
+        places: Each holds exports itself, or folders that do, one or two levels below; a `*` in its name stands for
+            all that fit.
+    Returns:
+        The manifests, by the folder that they describe.
+    Raises:
+        BadExport: as `read_manifests`; or two folders hold exports of one store.
+    """
+    found: dict[Path, list[Manifest]] = {}
+    owners: dict[str, Path] = {}
+    for root in dict.fromkeys(root for place in places for root in _roots(place)):
+        found[root] = read_manifests(root)
+        for store in {manifest.store for manifest in found[root]}:
+            other = owners.setdefault(store, root)
+            if other != root:
+                raise BadExport(f"{other} and {root} both hold exports of store {store}; give one of them")
+    return found
+
+
+def _roots(place: Path) -> list[Path]:
+    named = [place] if place.exists() else [Path(name) for name in sorted(glob(str(place)))]
+    roots: list[Path] = []
+    for one in named:
+        depths = (_FOLDER, f"*/{_FOLDER}", f"*/*/{_FOLDER}")
+        # What a folder holds itself comes first: nobody keeps exports inside of exports.
+        by_depth = [sorted(one.glob(depth)) for depth in depths]
+        roots += [manifests.parent for manifests in next(filter(None, by_depth), by_depth[0])]
+    return roots or [place]
 
 
 def newest(manifests: Sequence[Manifest]) -> dict[str, Manifest]:

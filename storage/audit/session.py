@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -16,19 +17,20 @@ _SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     # A partition's value is a text: a channel `007` is not the number seven.
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
-    "spark.log.level": "ERROR",
 }
 _LOCAL: Final = {
+    "spark.driver.memory": "2g",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "4",
 }
+_QUIET: Final = Path(__file__).with_name("log4j2.properties")
 _SMALL: Final = {
     "spark.sql.shuffle.partitions": "1",
     "spark.default.parallelism": "1",
     "spark.sql.adaptive.enabled": "false",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
 }
+_SMALL_JAVA: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 _LOCAL_MASTER: Final = "local[*]"
 
 
@@ -48,7 +50,13 @@ def open_session(master: str = _LOCAL_MASTER, *, small: bool = False) -> SparkSe
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.Builder().master(master).appName("shardline audit")
-    local = _LOCAL if master.startswith("local") else {}
-    for name, value in (_SETTINGS | local | (_SMALL if small else {})).items():
+    java = f"-Dlog4j2.configurationFile={_QUIET.as_uri()} {_SMALL_JAVA if small else ''}"
+    local: dict[str, str] = {}
+    if master.startswith("local"):
+        # Else Spark looks for the name of the host, and warns of what it finds.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        local = _LOCAL
+    settings = _SETTINGS | local | (_SMALL if small else {}) | {"spark.driver.extraJavaOptions": java}
+    for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()

@@ -7,20 +7,20 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from urllib.parse import quote
 
 import apsw
 import attrs
 
-from ..sqlite.database import close_connection, harden
 from ..sqlite.files import create_private
 from ..sqlite.look import Look, StoreMeta
+from .scan import open_copy
 
 
 @attrs.frozen(kw_only=True)
 class Snapshot:
-    """A copy: what it says of itself, when it was taken, and a connection that only reads it."""
+    """A copy: where it lies, what it says of itself, when it was taken, and a connection that only reads it."""
 
+    path: Path
     meta: StoreMeta
     taken_at_us: int
     database: apsw.Connection
@@ -41,13 +41,29 @@ def open_snapshot(store: Path, folder: Path) -> Generator[Snapshot]:
     with TemporaryDirectory(prefix=".snapshot-", dir=folder) as work:
         target = Path(work) / "copy.db"
         taken_at_us = _copy(store, target)
-        database = _connect(target)
-        try:
+        with open_copy(target) as database:
             with Look(target) as look:
                 meta = look.meta
-            yield Snapshot(meta=meta, taken_at_us=taken_at_us, database=database)
-        finally:
-            close_connection(database)
+            yield Snapshot(path=target, meta=meta, taken_at_us=taken_at_us, database=database)
+
+
+def copy_store(store: Path, target: Path) -> None:
+    """Copy a store beside its owner, consistently, to a file that is then nobody's.
+
+    Args:
+        store: The store's file; its owner may be writing.
+        target: A new file.
+    Raises:
+        BusError: as `Look`.
+        FileExistsError: there is something at `target`.
+    """
+    if target.exists():
+        raise FileExistsError(f"{target} is there already; give a new file")
+    try:
+        _copy(store, target)
+    except BaseException:
+        target.unlink(missing_ok=True)
+        raise
 
 
 def _copy(store: Path, target: Path) -> int:
@@ -73,11 +89,3 @@ def _copy(store: Path, target: Path) -> int:
 
     with Look(store) as look:
         return look.read(copy)
-
-
-def _connect(copy: Path) -> apsw.Connection:
-    # Nobody else has this file, so it needs no locks and no log.
-    name = f"file:{quote(str(copy.absolute()))}?immutable=1"
-    connection = apsw.Connection(name, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
-    harden(connection)
-    return connection

@@ -36,6 +36,7 @@ class Table:
     Attributes:
         day: The column whose UTC day is the partition `dt`; None, there are no partitions.
         by_channel: It is also partitioned by `channel`.
+        has_ids: Its rows have an `id`, by which they are read in parts.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Table:
     columns: tuple[Column, ...]
     day: str | None = None
     by_channel: bool = False
+    has_ids: bool = False
 
     @property
     def partitions(self) -> tuple[str, ...]:
@@ -59,7 +61,10 @@ def _columns(ints: str, texts: str = "", blobs: str = "") -> tuple[Column, ...]:
 
 
 CONTENT_HASH: Final = Column("content_hash", "text", "body")
-"""SHA-256 of what a send says; the text itself is not exported. It must be the last column."""
+"""SHA-256 of what a send says; the text itself is not exported."""
+
+CHANNEL: Final = Column("channel", "text")
+"""Stands in the names of an export's folders, and in a store in the rows."""
 
 TABLES: Final[Mapping[str, Table]] = {
     table.name: table
@@ -67,6 +72,7 @@ TABLES: Final[Mapping[str, Table]] = {
         Table(
             name="inbox",
             growth=Growth.CHANGES,
+            has_ids=True,
             day="accepted_at",
             by_channel=True,
             columns=_columns(
@@ -78,6 +84,7 @@ TABLES: Final[Mapping[str, Table]] = {
         Table(
             name="outbox",
             growth=Growth.CHANGES,
+            has_ids=True,
             day="created_at",
             by_channel=True,
             columns=(
@@ -92,12 +99,14 @@ TABLES: Final[Mapping[str, Table]] = {
         Table(
             name="history",
             growth=Growth.APPENDS,
+            has_ids=True,
             day="at",
             columns=_columns("shard hseq identity claim at instance", "kind from to event code", "h"),
         ),
         Table(
             name="event",
             growth=Growth.APPENDS,
+            has_ids=True,
             day="ts",
             columns=_columns("id shard part off ts", "topic key"),
         ),

@@ -2,7 +2,9 @@
 
 from ...actors.kit_check import explain_assertions as _explain_assertions
 
-_explain_assertions(__name__, "claims", "life", "opened", "reads", "rows", "sends", "steps", "writes")
+_explain_assertions(
+    __name__, "claims", "life", "opened", "reads", "rows", "sends", "steps", "upkeep", "writes"
+)
 
 from .kit import OpenStore, store_kit  # noqa: E402 (pytest has to know of the modules before they are loaded)
 

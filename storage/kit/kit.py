@@ -6,12 +6,13 @@ from ...actors.kit_check import KitCheck, checks_of
 from ..port import Caps
 from .claims import StoreClaimsKit
 from .life import StoreLifeKit
-from .opened import OpenStore
+from .opened import OpenStore, Trouble
 from .parts import StorePartsKit
 from .reads import StoreReadsKit
 from .sends import StoreSendsKit
 from .steps import StoreStepsKit
 from .timers import StoreTimersKit
+from .upkeep import StoreUpkeepKit
 from .writes import StoreWritesKit
 
 
@@ -23,18 +24,21 @@ class StoreKit(
     StoreStepsKit,
     StoreReadsKit,
     StoreTimersKit,
+    StoreUpkeepKit,
     StoreClaimsKit,
 ):
     """Every promise of a store."""
 
 
-def store_kit(open_store: OpenStore, caps: Caps) -> list[KitCheck]:
+def store_kit(open_store: OpenStore, caps: Caps, *, trouble: Trouble | None = None) -> list[KitCheck]:
     """Every promise of a store as a check of its own.
 
     Args:
         open_store: Opens the store of a folder: makes it the first time, and finds it again after it was closed. A
             store that is gone with the process keeps by folder what the next opening finds.
         caps: What the store is to claim. What `durable` says is proved by opening a copy of the folder.
+        trouble: While it is entered, the store of a folder takes no commit that needs room. Without it nothing is
+            proved of what the store does then; with it two checks take up to fifteen seconds of trio's clock.
     Returns:
         Checks; each is called with an empty folder, under trio.
 
@@ -56,7 +60,7 @@ def store_kit(open_store: OpenStore, caps: Caps) -> list[KitCheck]:
     >>> run(main)
     'order of submission is the order of seq and offset'
     """
-    return checks_of(StoreKit(open_store, caps))
+    return checks_of(StoreKit(open_store, caps, trouble))
 
 
 __all__ = ["OpenStore", "StoreKit", "store_kit"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 
 import attrs
@@ -17,6 +17,9 @@ from .rows import Hand
 OpenStore = Callable[[Path], Store]
 """Opens the store of a folder, anew after it was closed."""
 
+Trouble = Callable[[Path], AbstractContextManager[None]]
+"""While it is entered, the store of a folder takes no commit that needs room: a full disk, or a lock of somebody's."""
+
 _LIMIT_S = 30.0
 
 
@@ -27,10 +30,12 @@ class StoreContract:
     Attributes:
         open: Opens the store of a folder.
         caps: What it is to claim.
+        trouble: Brings the store of a folder into trouble; None leaves unproved what it does then.
     """
 
     open: OpenStore
     caps: Caps
+    trouble: Trouble | None = None
 
 
 @asynccontextmanager
@@ -94,4 +99,13 @@ def refusal_code(outcome: Outcome) -> Code:
     return refusal(outcome).code
 
 
-__all__ = ["OpenStore", "StoreContract", "refusal", "refusal_code", "refused", "running", "submit_all"]
+__all__ = [
+    "OpenStore",
+    "StoreContract",
+    "Trouble",
+    "refusal",
+    "refusal_code",
+    "refused",
+    "running",
+    "submit_all",
+]

@@ -49,6 +49,7 @@ class Linker:
         hseqs, heads, pack, add = numbers.hseqs, numbers.heads, self._pack, plan.history.append
         for shard, said in transitions:
             hseqs[shard] = hseq = hseqs[shard] + 1
+            # Tuples joined cost half of a new one that both are unpacked into.
             columns = (shard, hseq) + said
             # `link`, spelled out: four rows a message.
             heads[shard] = h = sha256(heads[shard] + pack(columns)).digest()

@@ -9,6 +9,7 @@ from typing import Final, Protocol
 import apsw
 import structlog
 
+from ...actors import system
 from ...actors.errors import BusError, Code
 from .faults import store_error
 from .settings import BUSY_TIMEOUT_MS, MAX_LOG_PAGES, PAGE_BYTES, Settings
@@ -53,7 +54,7 @@ class FileSource:
             mode = connection.execute("PRAGMA journal_mode = WAL").fetchall()
             if mode != [("wal",)]:
                 raise BusError(Code.UNSAFE_FILESYSTEM, f"{self.path} cannot have a write-ahead log")
-            connection.execute(f"PRAGMA synchronous = {settings.durability}")
+            self._sync(connection)
             # What a purge empties must not stay readable in free pages, nor must what was moved before.
             connection.execute("PRAGMA secure_delete = ON").fetchall()
             connection.execute(f"PRAGMA cache_size = {-max(1, settings.cache_bytes // 1024)}")
@@ -76,14 +77,23 @@ class FileSource:
             flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW,
             vfs=self._settings.vfs,
         )
-        harden(connection)
-        connection.execute(f"PRAGMA synchronous = {self._settings.durability}")
-        connection.execute("PRAGMA wal_autocheckpoint = 0").fetchall()
+        try:
+            harden(connection)
+            self._sync(connection)
+            connection.execute("PRAGMA wal_autocheckpoint = 0").fetchall()
+        except BaseException:
+            close_connection(connection)
+            raise
         return connection
 
     def discard(self, connection: apsw.Connection) -> None:
         """Close it, whatever state it is in."""
         close_connection(connection)
+
+    def _sync(self, connection: apsw.Connection) -> None:
+        connection.execute(f"PRAGMA synchronous = {self._settings.durability}")
+        if system.NEEDS_FULL_SYNC and self._settings.durability == "full":
+            connection.execute("PRAGMA fullfsync = ON").fetchall()
 
     def _note_log(self, connection: apsw.Connection, name: str, pages: int) -> int:
         self.on_log(pages)
@@ -137,7 +147,11 @@ def connect_reader(path: Path, vfs: str | None = None) -> apsw.Connection:
     """
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_NOFOLLOW
     connection = apsw.Connection(str(path), flags=flags, vfs=vfs)
-    harden(connection)
+    try:
+        harden(connection)
+    except BaseException:
+        close_connection(connection)
+        raise
     return connection
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from ...actors.errors import BusError, Code
+from ...actors.system import make_private, open_regular
 
 _PRIVATE: Final = 0o600
 _BESIDE: Final = ("", "-wal", "-shm", "-journal")
@@ -41,15 +42,13 @@ def create_private(path: Path) -> bool:
         BusError: STORE_IO.
     """
     try:
-        descriptor = os.open(
-            path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, _PRIVATE
-        )
+        descriptor = open_regular(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, _PRIVATE)
     except FileExistsError:
         return False
     except OSError as error:
         raise _unusable(path, error) from error
     try:
-        os.fchmod(descriptor, _PRIVATE)
+        make_private(descriptor, _PRIVATE)
     finally:
         os.close(descriptor)
     return True
@@ -64,9 +63,7 @@ def open_private(path: Path) -> int:
         BusError: UNSAFE_FILESYSTEM, a symbolic link or no regular file; STORE_IO.
     """
     try:
-        descriptor = os.open(
-            path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, _PRIVATE
-        )
+        descriptor = open_regular(path, os.O_RDWR | os.O_CREAT, _PRIVATE)
     except OSError as error:
         if error.errno in {errno.ELOOP, errno.EISDIR, errno.ENXIO}:
             raise BusError(Code.UNSAFE_FILESYSTEM, f"{path} is no regular file", path=str(path)) from error
@@ -74,7 +71,7 @@ def open_private(path: Path) -> int:
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise BusError(Code.UNSAFE_FILESYSTEM, f"{path} is no regular file", path=str(path))
-        os.fchmod(descriptor, _PRIVATE)
+        make_private(descriptor, _PRIVATE)
     except BaseException:
         os.close(descriptor)
         raise

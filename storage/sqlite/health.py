@@ -10,6 +10,7 @@ from typing import Final, cast
 import apsw
 import attrs
 
+from ...actors.system import HAS_MODES
 from .look import Look
 
 _WAL_VERSION: Final = 2
@@ -73,7 +74,9 @@ def log_bytes(path: Path) -> int:
 
 
 def open_files(path: Path) -> list[OpenFile]:
-    """Files of the store, and copies of it, with more than mode 0600."""
+    """Files of the store, and copies of it, with more than mode 0600; none where files have no mode."""
+    if not HAS_MODES:
+        return []
     beside = [path.with_name(path.name + suffix) for suffix in _BESIDE]
     found: list[OpenFile] = []
     for file in [*beside, *sorted(path.parent.glob(f"{_escaped(path.name)}.schema-*.backup"))]:

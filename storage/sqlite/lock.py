@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 import weakref
@@ -12,6 +11,7 @@ from typing import Final
 import attrs
 
 from ...actors.errors import BusError, Code
+from ...actors.system import after_fork_in_child, lock_file, unlock_file
 from .files import open_private
 
 _RETRY_S: Final = 0.01
@@ -48,7 +48,7 @@ class OwnerLock:
         path = store.with_name(store.name + ".lock")
         descriptor = open_private(path)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_file(descriptor)
         except BlockingIOError as error:
             os.close(descriptor)
             raise BusError(Code.STORE_LOCKED, f"{store} has another owner", path=str(store)) from error
@@ -65,7 +65,7 @@ class OwnerLock:
         _held.discard(self)
         if descriptor is not None:
             # Said aloud, because a forked child may hold a copy of the descriptor.
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            unlock_file(descriptor)
             os.close(descriptor)
 
     def forget(self) -> None:
@@ -84,4 +84,4 @@ def _forget_all() -> None:
         lock.forget()
 
 
-os.register_at_fork(after_in_child=_forget_all)
+after_fork_in_child(_forget_all)

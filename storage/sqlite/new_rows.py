@@ -42,9 +42,13 @@ _READY: Final = OutboxState.READY
 _FLYING: Final = OutboxState.FLYING
 
 _ACCEPT_WORDS: Final = {
+    InboxStatus.QUEUED: "accept",
+    InboxStatus.RUNNING: "accept+claim",
     InboxStatus.REFUSED: "refuse",
     InboxStatus.PARKED: "park",
 }
+_ACCEPT: Final = _ACCEPT_WORDS[InboxStatus.QUEUED]
+_ACCEPT_CLAIM: Final = _ACCEPT_WORDS[InboxStatus.RUNNING]
 
 # Most are running before or after: a tuple is searched by identity.
 OPEN: Final = (_RUNNING, _QUEUED, InboxStatus.FAILED)
@@ -100,9 +104,9 @@ class NewRows:
         if (status is _QUEUED or status is _RUNNING) and not record.errors:
             epoch, started_us = record.epoch, record.started_at_us
             if claimed:
-                status, claim, epoch, started_us, word = _RUNNING, 1, self._instance, at_us, "accept+claim"
+                status, claim, epoch, started_us, word = _RUNNING, 1, self._instance, at_us, _ACCEPT_CLAIM
             else:
-                status, claim, word = _QUEUED, 0, "accept"
+                status, claim, word = _QUEUED, 0, _ACCEPT
             numbers.open_messages += 1
             self.plan.new_inbox.append(
                 new_inbox_row(record, message, seq, offset, status, claim, epoch, started_us, change, key)
@@ -110,7 +114,7 @@ class NewRows:
         else:
             claimed = False
             code = record.errors[-1].code if record.errors else None
-            word = _ACCEPT_WORDS.get(status, "accept")
+            word = _ACCEPT_WORDS.get(status, _ACCEPT)
             numbers.open_messages += status in OPEN
             self.plan.inbox.append(inbox_row(record, message, seq, offset, change, key))
         row_id = record.id

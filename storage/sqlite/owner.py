@@ -10,6 +10,8 @@ from typing import Final, Literal, cast
 import apsw
 import attrs
 
+from ...actors.system import is_running
+
 _LOCKS: Final = Path("/proc/locks")
 
 Held = Literal["yes", "no", "unknown"]
@@ -107,11 +109,5 @@ def _guess(last: Opening | None) -> Held:
         return "no"
     if last.host != socket.gethostname():
         return "unknown"
-    try:
-        os.kill(last.pid, 0)
-    except ProcessLookupError:
-        return "no"
-    except PermissionError:
-        pass
-    # The number may be another process's by now.
-    return "unknown"
+    # A process that lives may be another one by now.
+    return "no" if is_running(last.pid) is False else "unknown"

@@ -77,3 +77,33 @@ def test_an_unfinished_run_has_no_report(tmp_path: Path) -> None:
 
     assert ended.exit_code == 2
     assert "holds no finished run" in ended.stderr
+
+
+def test_chains_of_a_folder_without_exports_are_exit_2(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark", reason="the extra `audit` is not installed")
+    ended = operate("audit", "verify-chain", tmp_path)
+
+    assert ended.exit_code == 2
+    assert "holds no export" in ended.stderr
+
+
+def test_a_watch_of_a_store_that_is_not_there_is_exit_2(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark", reason="the extra `audit` is not installed")
+    ended = operate("audit", "watch", tmp_path / "none.db", "--out", tmp_path / "out")
+
+    assert ended.exit_code == 2
+    assert "does not exist" in ended.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_copy_is_made_once(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark", reason="the extra `audit` is not installed")
+    store, copy = tmp_path / "a.db", tmp_path / "copy.db"
+    make_chats(store, chats=1)
+    first = operate("audit", "copy", store, "--to", copy)
+    again = operate("audit", "copy", store, "--to", copy)
+
+    assert first.exit_code == 0, first.stderr
+    assert again.exit_code == 2
+    assert "is there already" in again.stderr
+    assert copy.stat().st_mode & 0o077 == 0

@@ -21,6 +21,8 @@ from tests.kits.store_checks import check_store
 from tests.kits.store_rows import Hand, finish_row
 
 PUBLISHES = 12
+"""Some 460 calls to the files, from the opening to the end."""
+
 SURE = frozenset({Code.STORE_FULL, Code.STORE_BUSY, Code.BUS_CLOSED})
 """What was refused so is not stored."""
 
@@ -30,7 +32,7 @@ ENDS = frozenset(
 """What an opening or a run may end with."""
 
 EVERY = tuple(range(1, 201))
-SOME = tuple(sorted(random.Random(43).sample(range(201, 2_000), 200)))
+SOME = tuple(sorted(random.Random(43).sample(range(201, 441), 200)))
 
 
 @pytest.fixture
@@ -109,10 +111,10 @@ async def test_whatever_call_fails_what_was_answered_is_there_and_what_was_refus
         path = tmp_path / f"{nth}.db"
         fault = Fault("any", suffix="", nth=nth, count=count, error=error)
         stored, refused = await run_over(path, vfs, fault)
-        met += vfs.met
+        met += vfs.met > 0
         open_sqlite(path, mode="inline").close()
         found = check_store(path)
 
         assert stored <= found, nth
         assert not refused & found, nth
-    assert met
+    assert met == len(nths)

@@ -159,7 +159,7 @@ def test_every_word_of_the_history_is_in_the_table() -> None:
     documented = {kind: words.split(", ") for kind, words in table[1:]}
     moves_in = texts_of(ROOT / "runtime/inbox_rules.py", "_WORDS", "event_word")
     moves_out = texts_of(ROOT / "runtime/outbox_events.py", "_WORDS", "event_word")
-    born_in = texts_of(ROOT / "storage/sqlite/planner.py", "_ACCEPT_WORDS") | {"accept"}
+    born_in = texts_of(ROOT / "storage/sqlite/new_rows.py", "_ACCEPT_WORDS")
 
     assert sorted(documented["in"]) == sorted(moves_in | born_in)
     assert sorted(documented["out"]) == sorted(moves_out | {"enqueue", "enqueue+start"})

@@ -42,10 +42,11 @@ def make_killed_store(folder: Path) -> Path:
     return folder / "bot.db"
 
 
-def make_chats(path: Path, *, chats: int, dead: int = 0) -> None:
+def make_chats(path: Path, *, chats: int, dead: int = 0, first: int = 0) -> None:
     """A store of the runtime's own making: `chats` conversations of two messages, all answered, and `dead` others.
 
-    The send of the first message is uncertain. Message n has the inbox id n, its answer the outbox id n.
+    `first` numbers the first conversation; the store may be there already. The send of the first message is uncertain.
+    Message n has the inbox id n, its answer the outbox id n.
     """
 
     async def main() -> None:
@@ -61,7 +62,7 @@ def make_chats(path: Path, *, chats: int, dead: int = 0) -> None:
         async with Runtime.open(topology, store=path, adapters=[channel]) as runtime:
             channel.script(Uncertain("no answer"))
             with trio.fail_after(30):
-                for number in range(2 * chats):
+                for number in range(2 * first, 2 * (first + chats)):
                     await channel.say(f"chat-{number // 2}", f"text {number}")
                     await runtime.wait_until(lambda: runtime.is_quiet)
                 for number in range(dead):
@@ -121,6 +122,40 @@ class Tampered:
                 event,
             ),
         )
+
+    def rows(self, statement: str) -> list[tuple[object, ...]]:
+        """All that a statement gives."""
+        return cast("list[tuple[object, ...]]", self._database.execute(statement).fetchall())
+
+    def append(
+        self,
+        shard: int,
+        move: tuple[str, int, str, str, str],
+        *,
+        instance: int,
+        lost: int = 0,
+        spoil: bool = False,
+    ) -> str:
+        """Add a row to the end of a chain.
+
+        Args:
+            move: kind, identity, from, to, event.
+            lost: So many rows before it were there and are gone.
+            spoil: It does not follow from the row before it.
+        Returns:
+            `shard/hseq`.
+        """
+        hseq = cast("int", self.value("SELECT hseq FROM shard WHERE shard = ?", shard)) + lost + 1
+        before = (
+            bytes(32)
+            if lost or spoil
+            else cast("bytes", self.value("SELECT h FROM shard WHERE shard = ?", shard))
+        )
+        columns = (shard, hseq, *move, 1, self.now_us, None, instance)
+        h = Linker().link(before, columns)
+        self.run(f"INSERT INTO history ({_COLUMNS}, h) VALUES ({', '.join('?' * 12)})", *columns, h)
+        self.run("UPDATE shard SET hseq = ?, h = ? WHERE shard = ?", hseq, h, shard)
+        return f"{shard}/{hseq}"
 
     def _chain(self) -> None:
         linker = Linker()

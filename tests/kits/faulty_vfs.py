@@ -20,7 +20,8 @@ class Fault:
     """What the files of one kind meet.
 
     Attributes:
-        operation: What fails; "any" counts opens, reads, writes, syncs, truncations and looks at the size together.
+        operation: What fails; "any" counts opens, looks whether a file is there, deletions, locks, reads, writes, syncs,
+            truncations and looks at the size together.
         suffix: Of the files' names: "-wal" for the log, "db" for the database itself.
         nth: The first call that fails, 1 is the next.
         count: How many calls fail; None is for ever.
@@ -58,6 +59,16 @@ class FaultyVfs(apsw.VFS):
         if self.is_due("any", path, late=False):
             raise apsw.CantOpenError("a fault of the test")
         return FaultyFile(self, name, flags)
+
+    def xAccess(self, pathname: str, flags: int) -> bool:  # noqa: N802
+        if self.is_due("any", pathname, late=False):
+            raise self.error()
+        return super().xAccess(pathname, flags)
+
+    def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802
+        if self.is_due("any", filename, late=False):
+            raise self.error()
+        super().xDelete(filename, syncdir)
 
     def is_due(self, operation: Operation, path: str, *, late: bool) -> bool:
         """Count a call, at its start, and say whether it is to fail at this end of it."""
@@ -106,6 +117,10 @@ class FaultyFile(apsw.VFSFile):
     def xTruncate(self, newsize: int) -> None:  # noqa: N802
         self._meet("any", late=False)
         super().xTruncate(newsize)
+
+    def xLock(self, level: int) -> None:  # noqa: N802
+        self._meet("any", late=False)
+        super().xLock(level)
 
     def xFileSize(self) -> int:  # noqa: N802
         self._meet("any", late=False)

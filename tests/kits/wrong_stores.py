@@ -126,6 +126,7 @@ class NeverClaims(WallStore):
     "lease_fences_what_was_submitted_behind_it_in_the_same_batch",
     "numbers_go_on_where_they_stood",
     "refusal_is_an_exception_of_its_own_for_each_caller",
+    "prune_under_an_older_lease_takes_nothing",
 )
 class NeverFences(WallStore):
     def __init__(self, store: Journal) -> None:

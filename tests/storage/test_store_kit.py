@@ -10,14 +10,15 @@ from trio.testing import MockClock
 from shardline.actors.errors import BusError
 from shardline.testing import KitCheck, store_kit
 from tests.kits.memory_mutants import WallStore
-from tests.kits.stores import memory_stores
+from tests.kits.stores import MemoryShelf
 from tests.kits.wrong_store_parts import PARTS
 from tests.kits.wrong_store_reads import READS
 from tests.kits.wrong_store_steps import STEPS
 from tests.kits.wrong_store_timers import TIMERS
+from tests.kits.wrong_store_upkeep import UPKEEP
 from tests.kits.wrong_stores import STORES
 
-ALL = STORES.found + READS.found + PARTS.found + STEPS.found + TIMERS.found
+ALL = STORES.found + READS.found + PARTS.found + STEPS.found + TIMERS.found + UPKEEP.found
 
 WRONG = [(name, kind) for name, kind in ALL if kind.claims.durable == "none"]
 # Their folders are copied by another process, which a clock that jumps would not wait for.
@@ -25,8 +26,8 @@ WRONG_OF_DISK = [(name, kind) for name, kind in ALL if kind.claims.durable != "n
 
 
 def kit_of(kind: type[WallStore]) -> list[KitCheck]:
-    open_memory = memory_stores()
-    return store_kit(lambda folder: kind(open_memory(folder)), kind.claims)
+    shelf = MemoryShelf()
+    return store_kit(lambda folder: kind(shelf.open(folder)), kind.claims, trouble=shelf.full)
 
 
 async def check_is_caught(name: str, kind: type[WallStore], folder: Path) -> None:

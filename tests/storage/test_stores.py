@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from trio.testing import MockClock
 
 from shardline.actors.kit_check import KitCheck
 from shardline.storage.journal import Journal
 from shardline.storage.port import Caps
-from shardline.storage.sqlite import open_sqlite
+from shardline.storage.sqlite import database, open_sqlite
 from shardline.testing import store_kit
+from tests.kits.disks import held_by
 from tests.kits.stores import memory_stores
 
 FSYNC = Caps(shared="host", durable="fsync", emits="atomic")
@@ -44,4 +46,21 @@ async def test_memory(check: KitCheck, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("check", store_kit(memory_stores("relayed"), MEMORY_RELAYED), ids=str)
 async def test_memory_with_relayed_emits(check: KitCheck, tmp_path: Path) -> None:
+    await check(tmp_path)
+
+
+TROUBLED = [
+    check
+    for check in store_kit(open_inline, PROCESS, trouble=lambda folder: held_by(folder / "bot.db"))
+    if check.name
+    in {"condition_says_what_keeps_commits_waiting", "wind_down_refuses_what_the_store_does_not_take"}
+]
+
+
+@pytest.mark.parametrize("check", TROUBLED, ids=str)
+async def test_sqlite_under_a_foreign_lock(
+    check: KitCheck, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    monkeypatch.setattr(database, "BUSY_TIMEOUT_MS", 1)
+    assert len(TROUBLED) == 2
     await check(tmp_path)

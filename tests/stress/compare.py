@@ -107,7 +107,7 @@ def _sends(found: Found, wanted: dict[str, Wanted]) -> Iterator[str]:
             # What is uncertain although the channel gave an answer was cut off by a crash, and so was a call that
             # never got to its answer.
             scripted = say.mood in OPEN_MOODS
-            unanswered = max(0, answers[send.id] - scripted, int(send.error == CUT_OFF))
+            unanswered = max(0, answers[send.id] - scripted, int(CUT_OFF in send.errors))
             story = SendStory(
                 channel=send.channel,
                 say=say,

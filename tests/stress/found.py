@@ -52,7 +52,7 @@ class Send:
     claim: int
     attempts: int
     code: str | None
-    error: str | None
+    errors: str
     inbox_id: int | None
     text: str
 
@@ -125,18 +125,18 @@ def _sends(database: apsw.Connection) -> Iterator[Send]:
     for row in database.execute(
         "SELECT id, shard, seq, channel, conversation_key, idempotency_key, CASE WHEN status = 'sent' THEN 'sent'"
         " WHEN dead_at IS NOT NULL THEN 'dead' WHEN in_flight THEN 'flying' WHEN uncertain_since IS NOT NULL THEN"
-        " 'uncertain' ELSE status END, claim, attempts, error_code, last_error, inbox_id, codec, body FROM outbox"
+        " 'uncertain' ELSE status END, claim, attempts, error_code, errors, inbox_id, codec, body FROM outbox"
     ):
         *columns, codec, body = row
-        row_id, shard, seq, channel, key, idempotency_key, state, claim, attempts, code, error, inbox_id = (
+        row_id, shard, seq, channel, key, idempotency_key, state, claim, attempts, code, errors, inbox_id = (
             cast(
-                "tuple[int, int, int, str, str, str, str, int, int, str | None, str | None, int | None]",
+                "tuple[int, int, int, str, str, str, str, int, int, str | None, str, int | None]",
                 tuple(columns),
             )
         )
         yield Send(
             id=row_id, shard=shard, seq=seq, channel=channel, key=key, idempotency_key=idempotency_key, state=state,
-            claim=claim, attempts=attempts, code=code, error=error, inbox_id=inbox_id,
+            claim=claim, attempts=attempts, code=code, errors=errors, inbox_id=inbox_id,
             text=unpack_content(cast("bytes", body), cast("int", codec), inbox_id).text,
         )  # fmt: skip
 

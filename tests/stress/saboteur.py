@@ -14,7 +14,7 @@ import trio
 from shardline import Runtime
 from shardline.runtime import edge as edge_module
 from shardline.runtime.edge import EdgeActor
-from shardline.runtime.inbox import Inbox
+from shardline.runtime.intake import Intake
 from shardline.runtime.pool import WorkerPool
 from shardline.runtime.relay import Relay
 from shardline.runtime.send import Send
@@ -59,7 +59,7 @@ PLACES: Final[dict[str, tuple[Place, ...]]] = {
     "edges": (
         Place(EdgeActor, "accept"),
         Place(edge_module, "message_of"),
-        Place(Inbox, "_status"),
+        Place(Intake, "has_room"),
     ),
     "relay": (Place(Relay, "_relay"),),
 }

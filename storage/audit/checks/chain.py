@@ -30,6 +30,8 @@ def find_chain_breaks(tables: Tables, limits: Limits) -> DataFrame:
     named = anchors.select("store", "shard", fn.col("anchor_hseq").alias("hseq"), "anchor_h")
     rows = (
         tables["history"]
+        # Packed before it is sorted: a row is then two texts of bytes, not thirteen columns.
+        .select(*_LINK, "h", "at", "kind", "identity", packed_history().alias("packed"))
         .withColumn("segment", fn.expr(f"(hseq - 1) DIV {ANCHOR_ROWS}"))
         .withColumn("_h", fn.lag("h").over(segment))
         .withColumn("_hseq", fn.lag("hseq").over(segment))
@@ -42,7 +44,7 @@ def find_chain_breaks(tables: Tables, limits: Limits) -> DataFrame:
         .when(fn.col("_hseq") == fn.col("hseq") - 1, fn.col("_h"))
         .otherwise(fn.col("before_anchor"))
     )
-    made = fn.unhex(fn.sha2(fn.concat(link, packed_history()), 256))
+    made = fn.unhex(fn.sha2(fn.concat(link, fn.col("packed")), 256))
     wrong = rows.withColumn(
         "why",
         fn.explode(

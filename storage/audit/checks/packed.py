@@ -11,6 +11,19 @@ from pyspark.sql import functions as fn
 _INTS_BEFORE: Final = ("shard", "hseq")
 _ARRAY_OF_ELEVEN: Final = "9B"
 _NIL: Final = "C0"
+_FORMS: Final = (
+    (0, 0x7F, "", 2),
+    (0, 0xFF, "CC", 2),
+    (0, 0xFFFF, "CD", 4),
+    (0, 0xFFFFFFFF, "CE", 8),
+    (0, 2**63 - 1, "CF", 16),
+    (-0x20, -1, "", 2),
+    (-0x80, -1, "D0", 2),
+    (-0x8000, -1, "D1", 4),
+    (-0x80000000, -1, "D2", 8),
+    (-(2**63), -1, "D3", 16),
+)
+"""least, largest, first byte, digits."""
 
 
 def packed_history() -> Column:
@@ -31,43 +44,29 @@ def packed_history() -> Column:
 
 def packed_int(value: Column) -> Column:
     """A 64-bit integer in its shortest form, in hex."""
-    digits = fn.lpad(fn.hex(value), 16, "0")
-    forms: tuple[tuple[int, int, str, int], ...] = (
-        (0, 0x7F, "", 2),
-        (0, 0xFF, "CC", 2),
-        (0, 0xFFFF, "CD", 4),
-        (0, 0xFFFFFFFF, "CE", 8),
-        (0, 2**63 - 1, "CF", 16),
-        (-0x20, -1, "", 2),
-        (-0x80, -1, "D0", 2),
-        (-0x8000, -1, "D1", 4),
-        (-0x80000000, -1, "D2", 8),
-        (-(2**63), -1, "D3", 16),
+    # One choice of the head and one of the length: a choice of whole values makes code that Spark does not compile.
+    head = _first(
+        [(value.between(fn.lit(least), fn.lit(most)), fn.lit(head)) for least, most, head, _ in _FORMS]
     )
-    return _first(
-        [
-            (
-                value.between(fn.lit(least), fn.lit(most)),
-                fn.concat(fn.lit(head), fn.right(digits, fn.lit(length))),
-            )
-            for least, most, head, length in forms
-        ]
+    length = _first(
+        [(value.between(fn.lit(least), fn.lit(most)), fn.lit(long)) for least, most, _, long in _FORMS]
     )
+    return fn.concat(head, fn.right(fn.lpad(fn.hex(value), 16, "0"), length))
 
 
 def packed_text(value: Column) -> Column:
     """A text in its shortest form, in hex; null stays null."""
-    body = fn.hex(fn.encode(value, "UTF-8"))
     length = fn.octet_length(value).cast("bigint")
     digits = fn.lpad(fn.hex(length), 16, "0")
-    return _first(
+    head = _first(
         [
-            (length < 32, fn.concat(fn.right(fn.hex(length + 0xA0), fn.lit(2)), body)),
-            (length < 0x100, fn.concat(fn.lit("D9"), fn.right(digits, fn.lit(2)), body)),
-            (length < 0x10000, fn.concat(fn.lit("DA"), fn.right(digits, fn.lit(4)), body)),
-            (length >= 0x10000, fn.concat(fn.lit("DB"), fn.right(digits, fn.lit(8)), body)),
+            (length < 32, fn.right(fn.hex(length + 0xA0), fn.lit(2))),
+            (length < 0x100, fn.concat(fn.lit("D9"), fn.right(digits, fn.lit(2)))),
+            (length < 0x10000, fn.concat(fn.lit("DA"), fn.right(digits, fn.lit(4)))),
+            (length >= 0x10000, fn.concat(fn.lit("DB"), fn.right(digits, fn.lit(8)))),
         ]
     )
+    return fn.concat(head, fn.hex(fn.encode(value, "UTF-8")))
 
 
 def _first(cases: list[tuple[Column, Column]]) -> Column:

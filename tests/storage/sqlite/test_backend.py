@@ -11,13 +11,13 @@ import pytest
 
 from shardline.actors.errors import Code
 from shardline.actors.failpoints import NO_FAILPOINTS
-from shardline.storage.commands import Publish, Stored
+from shardline.storage.commands import Committed, Publish, Stored
 from shardline.storage.memory import open_memory
 from shardline.storage.sqlite.backend import Backend
 from shardline.storage.sqlite.opening import OpenedFile, open_file
 from shardline.storage.sqlite.settings import Settings
 from tests.kits.store_checks import check_store
-from tests.kits.store_rows import Hand
+from tests.kits.store_rows import Hand, claim_row, fail_row, finish_row, kill_row, requeue_row
 from tests.kits.words import refused
 
 
@@ -120,3 +120,49 @@ def test_value_of_a_wrong_type_is_no_repeat(writer: Writer) -> None:
 
     assert type(outcome).__name__ == "Refused"
     assert isinstance(writer.backend.apply([writer.publish(1)])[0], Stored)
+
+
+def test_a_row_may_fail_and_go_on_inside_one_batch(writer: Writer) -> None:
+    new = writer.hand.new_inbox("tg:1", 1)
+    shard = new.record.shard
+    accept = writer.hand.publish(new)
+    claim = claim_row(new.record)
+    fail = fail_row(claim.after)
+    again = claim_row(fail.after)
+    moves = (claim, fail, again, finish_row(again.after))
+    commits = [writer.hand.commit(shard, inbox=(move,)) for move in moves]
+    statements: list[str] = []
+
+    def note(cursor: apsw.Cursor, statement: str, bindings: apsw.Bindings | None) -> bool:
+        statements.append(statement)
+        return True
+
+    writer.opened.connection.exec_trace = note
+    outcomes = writer.backend.apply([accept, *commits])
+    writer.opened.connection.exec_trace = None
+    found = writer.opened.connection.execute(
+        "SELECT status, claim, failures, error_code, own_code, last_error, json_array_length(errors) FROM inbox"
+    ).fetchall()
+
+    assert [type(outcome) for outcome in outcomes] == [Stored, Committed, Committed, Committed, Committed]
+    assert found == [("done", 2, 1, "HANDLER_FAILED", "x.own", "boom", 1)]
+    assert "SAVEPOINT part" not in statements
+
+
+def test_a_requeue_leaves_nothing_of_the_errors_before(writer: Writer) -> None:
+    new = writer.hand.new_inbox("tg:1", 1)
+    shard = new.record.shard
+    claim = claim_row(new.record)
+    dead = kill_row(fail_row(claim.after, text="first").after)
+    fail = fail_row(claim.after, text="first")
+    requeue = requeue_row(dead.after)
+    claim_again = claim_row(attrs.evolve(requeue.after, seq=2))
+    writer.backend.apply([writer.hand.publish(new)])
+    for move in (claim, fail, dead, requeue, claim_again):
+        (outcome,) = writer.backend.apply([writer.hand.commit(shard, inbox=(move,))])
+        assert isinstance(outcome, Committed)
+    found = writer.opened.connection.execute(
+        "SELECT status, error_code, own_code, last_error, errors FROM inbox"
+    ).fetchall()
+
+    assert found == [("running", None, None, None, "[]")]

@@ -1,0 +1,72 @@
+"""What the commands of the audit share: folders of exports, and a Spark that reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from .options import TEXT
+from .problem import Problem
+
+if TYPE_CHECKING:
+    from ...storage.audit.exported import Exported
+
+_PATH: Final = click.Path(path_type=Path)
+
+folders_argument = click.argument("folders", nargs=-1, required=True, type=_PATH)
+master_option = click.option(
+    "--master", type=TEXT, default="local[*]", show_default=True, help="Where Spark runs."
+)
+
+
+def need(*modules: str) -> None:
+    """Refuse to begin without the packages of the extra.
+
+    Raises:
+        Problem: exit code 2, one is not installed.
+    """
+    if any(find_spec(name) is None for name in modules):
+        raise Problem("the audit needs more packages: pip install 'shardline[audit]'")
+
+
+@contextmanager
+def spark_problems() -> Generator[None]:
+    """What cannot be audited is told in one line, with exit code 2."""
+    from ...actors.errors import BusError  # noqa: PLC0415
+    from ...storage.audit.checks.registry import UnknownCheck  # noqa: PLC0415
+    from ...storage.audit.java import NoJava  # noqa: PLC0415
+    from ...storage.audit.manifest import BadExport  # noqa: PLC0415
+
+    try:
+        yield
+    except (BadExport, BusError, NoJava, UnknownCheck, OSError) as error:
+        raise Problem(str(error)) from error
+
+
+@contextmanager
+def reading(folders: Sequence[Path], master: str) -> Generator[Exported]:
+    """Exports as Spark reads them; Spark ends with the block.
+
+    Raises:
+        BadExport: there is none, or one is damaged.
+        NoJava: there is none for Spark.
+    """
+    from ...storage.audit.exported import Exported  # noqa: PLC0415
+    from ...storage.audit.manifest import read_exports  # noqa: PLC0415
+    from ...storage.audit.session import open_session  # noqa: PLC0415
+
+    # Starting Spark takes seconds: what is not there is told before.
+    read_exports(folders)
+    spark = open_session(master)
+    try:
+        yield Exported(spark, *folders)
+    finally:
+        spark.stop()
+
+
+__all__ = ["folders_argument", "master_option", "need", "reading", "spark_problems"]

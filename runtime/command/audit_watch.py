@@ -1,0 +1,83 @@
+"""`shardline audit watch`: live stores, checked as they grow."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from ..run import ExitCode
+from .audit_spark import master_option, need, spark_problems
+from .paths import check_store
+from .problem import Problem
+from .safe_text import safe_text
+from .screen import notice
+
+if TYPE_CHECKING:
+    from ...storage.audit.watch import Told
+
+_PATH: Final = click.Path(path_type=Path)
+
+
+@click.command("watch")
+@click.argument("stores", nargs=-1, required=True, type=_PATH)
+@click.option("--out", type=_PATH, required=True, help="Where findings go; a second watch into it goes on.")
+@click.option(
+    "--every",
+    "every_s",
+    type=click.FloatRange(min=0.1),
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How often to look.",
+)
+@click.option("--once", is_flag=True, help="Look at what is there now, then end.")
+@master_option
+def watch(stores: tuple[Path, ...], out: Path, every_s: float, once: bool, master: str) -> None:
+    """Follow the history of live stores, with the checks that need nothing else.
+
+    It goes on until it is stopped, and then where it was. A store that was replaced or put back ends it.
+
+    Exit code: 0 nothing found; 1 something found; 2 it could not be done.
+    """
+    need("pyspark", "pyarrow")
+    from ...storage.audit.session import open_session  # noqa: PLC0415
+    from ...storage.audit.watch import problem_of, start_watch  # noqa: PLC0415
+
+    for store in stores:
+        check_store(store)
+    found = 0
+
+    def tell(told: Told) -> None:
+        nonlocal found
+        found += told.findings
+        notice(f"batch {told.batch}: {told.rows:,} new rows, {told.findings:,} findings")
+        for check, store, row, detail in told.first:
+            click.echo(safe_text(f"{check}  {store}  {row}  {detail}"))
+
+    problem: str | None = None
+    with spark_problems():
+        spark = open_session(master)
+        try:
+            query = start_watch(spark, stores, out, tell, every_s=None if once else every_s)
+            try:
+                while query.isActive and not query.awaitTermination(1):
+                    pass
+            except KeyboardInterrupt:
+                query.stop()
+            except Exception:
+                # Spark raises what `problem_of` then tells in one line.
+                if query.exception() is None:
+                    raise
+            problem = problem_of(query)
+        finally:
+            spark.stop()
+    if problem is not None:
+        raise Problem(problem)
+    if found:
+        sys.exit(ExitCode.FAILURE)
+
+
+__all__ = ["watch"]

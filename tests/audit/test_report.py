@@ -1,0 +1,153 @@
+"""The page stands for itself: nothing is loaded, nothing runs, and both colour schemes are there."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol, cast
+
+import attrs
+import pytest
+
+pytest.importorskip("pyspark", reason="the extra `audit` is not installed")
+
+from shardline.storage.audit.checks.base import Severity
+from shardline.storage.audit.report import write_report
+from shardline.storage.audit.run import Outcome, Summary
+
+pytestmark = pytest.mark.spark
+
+HOUR_US = 3_600_000_000
+EVIL = "<script>alert(1)</script>"
+VOID = {"meta", "line", "circle", "polyline"}
+CHECK = "stuck_pending"
+MEASURES: dict[str, list[dict[str, int | float | str | None]]] = {
+    "latency": [
+        {"kind": kind, "channel": channel, "hour": hour * HOUR_US, "p95": 1000 * hour}
+        for kind in ("handle", "send")
+        for channel in ("fake", EVIL)
+        for hour in range(3)
+    ],
+    "backlog": [
+        {"kind": kind, "hour": hour * HOUR_US, "came": 5, "ended": 4}
+        for kind in ("in", "out")
+        for hour in range(3)
+    ],
+    "attempts": [{"channel": EVIL, "attempts": 1, "rows": 12_345}],
+    "failures": [],
+    "dead_letters": [],
+    "pauses": [],
+}
+
+
+class Arrow(Protocol):
+    def from_pylist(self, rows: object) -> object: ...
+
+
+class Parser(HTMLParser):
+    """Keeps what was opened, and refuses what is closed wrongly."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+        self.open: list[str] = []
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+        self.links += [
+            name for name, _ in attrs if name in {"src", "href", "srcset", "action"} or name[:2] == "on"
+        ]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        while self.open[-1] != tag and self.open[-1] in {"p"}:
+            self.open.pop()
+        assert self.open.pop() == tag
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    """Of a run with findings whose texts are hostile."""
+    summary = Summary(
+        run_id="run", taken_at_us=HOUR_US, since_us=None, stores=["a"], rows={"outbox": 60},
+        checks=[
+            Outcome(check=CHECK, severity=Severity.ERROR, status="ran", rows_scanned=60, findings=60),
+            Outcome(check="hash_chain", severity=Severity.ERROR, status="failed", error=EVIL),
+            Outcome(check="sequence_gaps", severity=Severity.ERROR, status="not_run"),
+        ],
+        measures_failed={},
+    )  # fmt: skip
+    json = import_module("json")
+    (tmp_path / "summary.json").write_text(json.dumps(attrs.asdict(summary)))
+    finding = [
+        {
+            "run_id": "run",
+            "severity": "error",
+            "store": "a",
+            "channel": EVIL,
+            "ref_id": str(number),
+            "at": number,
+        }
+        for number in range(60)
+    ]
+    for name, rows in {
+        **{f"measure/{one}": many for one, many in MEASURES.items()},
+        f"finding/check={CHECK}": finding,
+    }.items():
+        folder = tmp_path / name
+        folder.mkdir(parents=True)
+        if rows:
+            table = cast("Arrow", import_module("pyarrow").Table).from_pylist(rows)
+            import_module("pyarrow.parquet").write_table(table, folder / "part.parquet")
+    write_report(tmp_path, tmp_path / "report.html", now_us=2 * HOUR_US)
+    return tmp_path / "report.html"
+
+
+def test_the_page_is_whole_and_by_itself(page: Path) -> None:
+    text = page.read_text()
+    parser = Parser()
+    parser.feed(text)
+    parser.close()
+
+    assert parser.open == []
+    assert parser.links == []
+    assert not {"script", "link", "img", "iframe", "object"} & set(parser.seen)
+    assert parser.seen.count("svg") == 3
+    assert parser.seen.count("polyline") == 6
+    assert "prefers-color-scheme: dark" in text
+    assert "color-scheme: light dark" in text
+    assert f"<h2>{CHECK}: 60</h2>" in text
+    assert "and 10 more" in text
+    assert "class=bad>failed" in text
+    assert "<td>not_run</td>" in text
+    assert "url(" not in text
+
+
+@pytest.mark.long
+def test_a_browser_shows_it_light_and_dark(page: Path) -> None:
+    browser = next(
+        (found for name in ("chromium", "chromium-browser") if (found := shutil.which(name))), None
+    )
+    if browser is None:
+        pytest.skip("there is no chromium on the path: install it, and this test looks at the page")
+    shots: list[bytes] = []
+    for scheme in ("0", "1"):
+        shot = page.with_name(f"{scheme}.png")
+        command = [
+            browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1200,2400",
+            f"--blink-settings=preferredColorScheme={scheme}", f"--screenshot={shot}", page.as_uri(),
+        ]  # fmt: skip
+        subprocess.run(command, check=True, capture_output=True, timeout=50)
+        shots.append(shot.read_bytes())
+
+    assert all(shot.startswith(b"\x89PNG") for shot in shots)
+    assert min(map(len, shots)) > 10_000
+    assert shots[0] != shots[1]

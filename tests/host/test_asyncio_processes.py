@@ -1,0 +1,119 @@
+"""Asyncio programs in processes of their own: killed, interrupted, their loops closed early."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = [sys.executable, "-W", "error::ResourceWarning", "-m", "tests.kits.host_program"]
+ROOT = Path(__file__).parents[2]
+
+
+def start(store: Path, what: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*PROGRAM, str(store), what],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def run(store: Path, what: str) -> tuple[int, list[str], str]:
+    with start(store, what) as program:
+        said, errors = program.communicate(timeout=40)
+    return program.returncode, said.splitlines(), errors
+
+
+def interrupted(store: Path, what: str, *signals: tuple[str, signal.Signals]) -> tuple[int, list[str], str]:
+    """Run a program and send it signals, each once it has said a word."""
+    heard: list[str] = []
+    with start(store, what) as program:
+        assert program.stdout is not None
+        for word, number in signals:
+            while not heard or heard[-1] != word:
+                line = program.stdout.readline()
+                assert line, program.communicate()
+                heard.append(line.strip())
+            program.send_signal(number)
+        rest, errors = program.communicate(timeout=40)
+    return program.returncode, heard + rest.splitlines(), errors
+
+
+def test_killed_it_loses_nothing(tmp_path: Path) -> None:
+    code, _, errors = run(tmp_path / "bot.db", "kill")
+    assert code == -signal.SIGKILL, errors
+    code, said, errors = run(tmp_path / "bot.db", "finish")
+    assert (code, said) == (0, ["21 done crashes=0 failures=0"]), errors
+    assert "requeued=1" in errors
+    runs = (tmp_path / "bot.db.runs").read_text().split()
+    assert runs.count("kill") == 1
+
+
+def test_a_loop_closed_early_is_a_crash_and_the_next_process_recovers(tmp_path: Path) -> None:
+    code, said, errors = run(tmp_path / "bot.db", "lose")
+    assert (code, said) == (0, ["lost"]), errors
+    code, said, errors = run(tmp_path / "bot.db", "finish")
+    assert (code, said[0][:7]) == (0, "21 done"), errors
+
+
+def test_a_loop_closed_early_does_not_keep_the_thread_from_the_next_one(tmp_path: Path) -> None:
+    code, said, errors = run(tmp_path / "bot.db", "lose-again")
+    assert (code, said) == (0, ["lost", "21 done crashes=0 failures=0"]), errors
+    assert "host.loop_lost" in errors
+
+
+def test_the_first_ctrl_c_stops_in_good_order(tmp_path: Path) -> None:
+    code, said, errors = interrupted(tmp_path / "bot.db", "hold", ("ready", signal.SIGINT))
+    assert said == ["ready", "leaving"], errors
+    assert code == -signal.SIGINT, errors
+    assert run(tmp_path / "bot.db", "finish")[1] == ["21 done crashes=0 failures=0"]
+
+
+def test_ctrl_c_in_a_loop_without_a_handler_for_it(tmp_path: Path) -> None:
+    code, said, errors = interrupted(tmp_path / "bot.db", "plain-loop", ("ready", signal.SIGINT))
+    assert said[0] == "ready", errors
+    assert said[1:] in (["interrupted", "leaving"], ["leaving", "interrupted"]), errors
+    assert code == 0, errors
+    assert run(tmp_path / "bot.db", "finish")[1] == ["21 done crashes=0 failures=0"]
+
+
+def interrupt_twice(store: Path) -> None:
+    code, _, errors = interrupted(store, "hold", ("ready", signal.SIGINT), ("leaving", signal.SIGINT))
+    assert code != 0, errors
+    assert "Exception in callback" not in errors
+    assert run(store, "finish")[1][0].startswith("21 done"), errors
+
+
+def test_a_second_ctrl_c_while_it_stops_loses_nothing(tmp_path: Path) -> None:
+    interrupt_twice(tmp_path / "bot.db")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(120)
+def test_a_second_ctrl_c_may_hit_anywhere(tmp_path: Path) -> None:
+    """Also in the middle of one of trio's steps, where a KeyboardInterrupt would end the run on the spot."""
+    for number in range(12):
+        interrupt_twice(tmp_path / f"{number}.db")
+
+
+@pytest.mark.parametrize(
+    ("what", "code", "says"),
+    [("exit", 7, ""), ("interrupt", -signal.SIGINT, "KeyboardInterrupt"), ("base", 1, "of no kind")],
+)
+def test_what_ends_a_program_ends_it_after_a_clean_stop(
+    what: str, code: int, says: str, tmp_path: Path
+) -> None:
+    ended, _, errors = run(tmp_path / "bot.db", what)
+    assert ended == code, errors
+    assert says in errors
+    assert run(tmp_path / "bot.db", "finish")[1][0].startswith("21 done"), errors
+
+
+def test_a_loop_that_is_stopped_for_a_while_goes_on(tmp_path: Path) -> None:
+    code, said, errors = run(tmp_path / "bot.db", "loop-stop")
+    assert code == 0, errors
+    assert said[0] == "stopped"
+    assert said[-1] == "closed"
+    assert "'done'" in said[1]
