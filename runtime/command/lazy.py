@@ -26,6 +26,8 @@ _PLACES = {
     "run": "runner",
     "settings": "settings",
     "status": "status",
+    "telegram": "telegram",
+    "telegram-sim": "telegram_sim",
     "timers": "timers",
 }
 """Name of a command -> module of this folder; the command stands there as `command`."""

@@ -1,0 +1,243 @@
+"""Calls of the Bot API over httpx on trio: what left and what came back is told apart, and the token never shows."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+from collections.abc import Mapping
+from typing import Final, Protocol
+from urllib.parse import urlsplit
+
+import httpx
+import trio
+
+from ...actors.errors import BusError, Code
+from ...actors.plain import Plain
+from ...actors.strict_json import dumps
+from .calls import Upload
+from .wire import MAX_ANSWER_BYTES, Answer, Refusal, read_answer
+
+API_BASE: Final = "https://api.telegram.org"
+CONNECT_S: Final = 10.0
+WRITE_S: Final = 20.0
+READ_S: Final = 25.0
+POOL_S: Final = 20.0
+CONNECTIONS: Final = 32
+
+_JSON = {"content-type": "application/json"}
+_UNSENT = (
+    httpx.ConnectError,
+    httpx.ConnectTimeout,
+    httpx.PoolTimeout,
+    httpx.ProxyError,
+    httpx.UnsupportedProtocol,
+    httpx.LocalProtocolError,
+)
+"""Raised before the first byte of a request leaves."""
+_BROKEN = (httpx.HTTPError, httpx.StreamError)
+
+
+class CallFailed(Exception):
+    """A call had no complete answer. The text names what happened; it holds no address and no token."""
+
+
+class NeverSent(CallFailed):
+    """No byte of the request left."""
+
+
+class NoAnswer(CallFailed):
+    """Bytes may have left."""
+
+    def __init__(self, reason: str, body: bytes = b"") -> None:
+        super().__init__(reason)
+        self.body = body
+
+
+class Api(Protocol):
+    """What the adapter calls."""
+
+    async def call(
+        self,
+        method: str,
+        fields: Mapping[str, Plain],
+        *,
+        upload: Upload | None = None,
+        read_s: float = READ_S,
+    ) -> Answer:
+        """Make one call, once.
+
+        Args:
+            method: Of the Bot API.
+            fields: Its parameters.
+            upload: A file that goes along.
+            read_s: How long to wait for each part of the answer, seconds.
+        Raises:
+            NeverSent: Nothing left.
+            NoAnswer: Something may have left, and no complete answer of the API came.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        ...
+
+
+class HttpApi:
+    """One bot's connections to a server of the Bot API. Close it with `aclose`.
+
+    The pool of httpx is used without its client: the client would log every address, and the address has the token.
+
+    Args:
+        token: Of the bot.
+        base: Of the server, `https://api.telegram.org` or one of your own.
+        proxy: `http://…` or `socks5://…`; None for none.
+    Raises:
+        BusError: BAD_TOKEN, the token can be none; INVALID_MESSAGE, no such base.
+    """
+
+    def __init__(self, token: str, *, base: str = API_BASE, proxy: str | None = None) -> None:
+        check_base(base)
+        if not is_token(token):
+            raise BusError(
+                Code.BAD_TOKEN, "this is no token of a bot: it looks like 123456:letters-and-digits"
+            )
+        self._token = token
+        # Parsed once; a path is a copy of it.
+        self._base = httpx.URL(base.rstrip("/"))
+        self._prefix = f"{self._base.path.rstrip('/')}/bot{token}/"
+        self._pool = httpx.AsyncHTTPTransport(
+            limits=httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS),
+            proxy=None if proxy is None else httpx.Proxy(proxy),
+        )
+
+    def __repr__(self) -> str:
+        return f"HttpApi({self._base.host})"
+
+    async def aclose(self) -> None:
+        """Close the connections; a later call opens new ones."""
+        await self._pool.aclose()
+
+    async def call(
+        self,
+        method: str,
+        fields: Mapping[str, Plain],
+        *,
+        upload: Upload | None = None,
+        read_s: float = READ_S,
+    ) -> Answer:
+        """See `Api.call`."""
+        timeout = {"connect": CONNECT_S, "pool": POOL_S, "write": WRITE_S, "read": read_s}
+        url = self._base.copy_with(path=self._prefix + method)
+        if upload is None:
+            body = dumps(dict(fields)).encode()
+            return await self._answer(
+                httpx.Request("POST", url, content=body, headers=_JSON, extensions={"timeout": timeout})
+            )
+        with _opened(upload) as file:
+            request = httpx.Request(
+                "POST",
+                url,
+                data={name: _form_value(value) for name, value in fields.items()},
+                files={upload.field: (upload.name or os.path.basename(upload.path), file)},
+                extensions={"timeout": timeout},
+            )
+            return await self._answer(request)
+
+    async def _answer(self, request: httpx.Request) -> Answer:
+        # `from None` throughout: an error of httpx has the request, whose address has the token.
+        body = b""
+        try:
+            response = await self._pool.handle_async_request(request)
+            try:
+                body = await _body_of(response)
+            finally:
+                with trio.CancelScope(deadline=trio.current_time() + 1, shield=True):
+                    await response.aclose()
+        except _UNSENT as error:
+            raise NeverSent(f"no connection: {type(error).__name__}") from None
+        except _BROKEN as error:
+            raise NoAnswer(f"no complete answer: {type(error).__name__}") from None
+        answer = read_answer(response.status_code, body)
+        if answer is None:
+            raise NoAnswer(f"HTTP {response.status_code} and no answer of the API", body)
+        if isinstance(answer, Refusal) and self._token in answer.description:
+            return Refusal(code=answer.code, description=answer.description.replace(self._token, "…"))
+        return answer
+
+
+def is_token(token: str) -> bool:
+    """Whether a text has the form of a token; it is not asked whether it is valid."""
+    number, colon, secret = token.partition(":")
+    return bool(
+        colon
+        and number.isascii()
+        and number.isdigit()
+        and secret.isascii()
+        and secret.replace("-", "").replace("_", "").isalnum()
+    )
+
+
+def check_base(base: str) -> str:
+    """Check the address of a server.
+
+    Raises:
+        BusError: INVALID_MESSAGE, it is no http or https address, or holds a name and password, a query or a fragment.
+    """
+    try:
+        parts = urlsplit(base)
+        is_good = (
+            parts.scheme in {"http", "https"}
+            and bool(parts.hostname)
+            and "@" not in parts.netloc
+            and not parts.query
+            and not parts.fragment
+        )
+    except ValueError:
+        is_good = False
+    if not is_good:
+        raise BusError(
+            Code.INVALID_MESSAGE, "the base of the API is an address such as https://api.telegram.org"
+        )
+    return base
+
+
+async def _body_of(response: httpx.Response) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    async for part in response.aiter_raw():
+        size += len(part)
+        if size > MAX_ANSWER_BYTES:
+            raise httpx.StreamError("the answer is too long")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _opened(upload: Upload) -> io.BufferedReader:
+    try:
+        # Without waiting: a pipe in the place of the file would hold everything up.
+        number = os.open(upload.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise NeverSent(f"the file cannot be read: {type(error).__name__}") from None
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise NeverSent("the file is no regular file any more")
+    return open(number, "rb")
+
+
+def _form_value(value: Plain) -> str:
+    return value if isinstance(value, str) else dumps(value)
+
+
+__all__ = [
+    "API_BASE",
+    "CONNECT_S",
+    "READ_S",
+    "Api",
+    "CallFailed",
+    "HttpApi",
+    "NeverSent",
+    "NoAnswer",
+    "check_base",
+    "is_token",
+]

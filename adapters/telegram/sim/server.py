@@ -1,0 +1,274 @@
+"""The server of the tests: HTTP/1.1 on a socket, so that it can also close, stall and answer by halves."""
+
+from __future__ import annotations
+
+import email.parser
+import email.policy
+import re
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from typing import Final, cast
+
+import attrs
+import h11
+import trio
+
+from ....actors.errors import BusError
+from ....actors.plain import Plain
+from ....actors.strict_json import dumps, loads
+from ..fields import Object, as_object
+from .bot import SimBot, SimCall, SimRefusal
+from .script import Fault, Script, script_of
+
+_TARGET = re.compile(r"/bot([^/]+)/([A-Za-z]+)")
+_MAX_BODY: Final = 64 * 1024 * 1024
+_READ_BYTES: Final = 65_536
+_HTML: Final = b"<html><body><h1>502 Bad Gateway</h1></body></html>"
+
+
+class _Closed(Exception):
+    """The connection is to be closed without another word."""
+
+
+class SimServer:
+    """Bots by their tokens.
+
+    Args:
+        script: Of every bot that calls; each has a queue of its own.
+    """
+
+    def __init__(self, script: Script | None = None) -> None:
+        self.script = script or Script()
+        self.bots: dict[str, SimBot] = {}
+        self.port = 0
+        self.refuses_connections = False
+
+    @property
+    def base(self) -> str:
+        """The address for `api_base`."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def bot(self, token: str) -> SimBot:
+        """The bot of a token, made at its first mention."""
+        known = self.bots.get(token)
+        if known is None:
+            known = self.bots[token] = SimBot(self.script)
+        return known
+
+    async def serve(self, stream: trio.SocketStream) -> None:
+        """Serve one connection."""
+        if self.refuses_connections:
+            await stream.aclose()
+            return
+        connection = _Connection(stream)
+        try:
+            async with stream:
+                while (request := await connection.read_request()) is not None:
+                    await self._answer(connection, *request)
+                    connection.begin_next()
+        except (_Closed, trio.BrokenResourceError, trio.ClosedResourceError, h11.RemoteProtocolError):
+            return
+
+    async def _answer(
+        self, connection: _Connection, target: str, headers: Mapping[bytes, bytes], has_body: bool
+    ) -> None:
+        if target.startswith("/sim/"):
+            status, answer = await self._control(target, await connection.read_body())
+            await connection.write(status, dumps(answer).encode())
+            return
+        found = _TARGET.fullmatch(target)
+        if found is None:
+            await connection.read_body()
+            await connection.write(404, _refusal(SimRefusal(404, "Not Found")))
+            return
+        bot, method = self.bot(found[1]), found[2]
+        fields = _fields(headers.get(b"content-type", b"").decode(), await connection.read_body())
+        if method == "getMe":
+            bot.renew()
+        fault = bot.fault_of(method, fields)
+        if fault is not None and fault.kind in {"refuse", "drop", "html"}:
+            bot.note(method, fields, fault, None)
+            await _go_wrong(connection, fault)
+            return
+        if method == "getUpdates":
+            page = await bot.poll(fields)
+            if isinstance(page, SimRefusal):
+                await connection.write(page.code, _refusal(page))
+                return
+            result: Plain = [dict(one) for one in page]
+        else:
+            result, number = bot.deliver(method, fields)
+            bot.note(method, fields, fault, number)
+        body = dumps({"ok": True, "result": result}).encode()
+        if fault is None:
+            await connection.write(200, body)
+        else:
+            await _answer_badly(connection, fault, body)
+
+    async def _control(self, target: str, body: bytes) -> tuple[int, Plain]:
+        """What tests in another process ask for: `/sim/<token>/say|push|fault|calm|wait|calls`."""
+        _, _, token, verb = [*target.split("/"), "", ""][:4]
+        bot = self.bot(token)
+        told: Object | None = as_object(loads(body)) if body else dict[str, Plain]()
+        match verb, told:
+            case "say", {"chat": int(chat), "text": str(text)}:
+                return 200, {"update_id": bot.say(chat, text)}
+            case "push", dict():
+                return 200, {"update_id": bot.push(told)}
+            case "fault", dict():
+                for fault in script_of({"faults": [dict(told)]}).faults:
+                    bot.add_fault(fault)
+                return 200, {}
+            case "calm", _:
+                bot.forget_faults()
+                return 200, {}
+            case "wait", {"sent": int(count)}:
+                await bot.wait_sent(count)
+                return 200, {}
+            case "calls", _:
+                return 200, {
+                    "waiting": bot.waiting,
+                    "polls": bot.polls,
+                    "calls": [shown(one) for one in bot.calls],
+                }
+            case _:
+                return 404, {}
+
+
+@attrs.define
+class _Connection:
+    """One client's connection."""
+
+    _stream: trio.SocketStream
+    _http: h11.Connection = attrs.field(factory=lambda: h11.Connection(h11.SERVER))
+
+    async def read_request(self) -> tuple[str, dict[bytes, bytes], bool] | None:
+        """The next request's head; None where the client has gone."""
+        event = await self._next()
+        if not isinstance(event, h11.Request):
+            return None
+        return event.target.decode(), dict(event.headers), True
+
+    async def read_body(self) -> bytes:
+        """All of the request's body."""
+        parts: list[bytes] = []
+        size = 0
+        while isinstance(event := await self._next(), h11.Data):
+            size += len(event.data)
+            if size > _MAX_BODY:
+                raise _Closed
+            parts.append(bytes(event.data))
+        return b"".join(parts)
+
+    async def write(self, status: int, body: bytes, *, kind: bytes = b"application/json") -> None:
+        """A whole answer."""
+        await self._stream.send_all(self._head(status, body, kind) + self._rest(body))
+
+    async def write_half(self, body: bytes) -> None:
+        """The head and half of the body, and the end."""
+        await self._stream.send_all(self._head(200, body, b"application/json") + body[: len(body) // 2])
+        raise _Closed
+
+    def begin_next(self) -> None:
+        """Ready for the next request."""
+        if self._http.our_state is not h11.DONE:
+            raise _Closed
+        self._http.start_next_cycle()
+
+    def _head(self, status: int, body: bytes, kind: bytes) -> bytes:
+        headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
+        return self._http.send(h11.Response(status_code=status, headers=headers)) or b""
+
+    def _rest(self, body: bytes) -> bytes:
+        return (self._http.send(h11.Data(data=body)) or b"") + (self._http.send(h11.EndOfMessage()) or b"")
+
+    async def _next(self) -> h11.Event | type[h11.PAUSED]:
+        while True:
+            event = self._http.next_event()
+            if event is not h11.NEED_DATA:
+                return cast("h11.Event | type[h11.PAUSED]", event)
+            self._http.receive_data(await self._stream.receive_some(_READ_BYTES))
+
+
+@asynccontextmanager
+async def open_sim(script: Script | None = None, *, port: int = 0) -> AsyncGenerator[SimServer]:
+    """Serve in this program, at a free port, while the block runs."""
+    server = SimServer(script)
+    async with trio.open_nursery() as nursery:
+        listeners = await trio.open_tcp_listeners(port, host="127.0.0.1")
+        nursery.start_soon(trio.serve_listeners, server.serve, listeners)
+        server.port = cast("tuple[str, int]", listeners[0].socket.getsockname())[1]
+        yield server
+        nursery.cancel_scope.cancel()
+
+
+async def _go_wrong(connection: _Connection, fault: Fault) -> None:
+    if fault.kind == "drop":
+        raise _Closed
+    if fault.kind == "html":
+        await connection.write(fault.code, _HTML, kind=b"text/html")
+        return
+    await connection.write(fault.code, _refusal(SimRefusal(fault.code, fault.description, fault.parameters)))
+
+
+async def _answer_badly(connection: _Connection, fault: Fault, body: bytes) -> None:
+    match fault.kind:
+        case "half":
+            await connection.write_half(body)
+        case "hang":
+            await trio.sleep_forever()
+        case "slow":
+            await trio.sleep(fault.seconds)
+            await connection.write(200, body)
+        case _:
+            raise _Closed
+
+
+def _refusal(refusal: SimRefusal) -> bytes:
+    told: dict[str, Plain] = {"ok": False, "error_code": refusal.code, "description": refusal.description}
+    if refusal.parameters is not None:
+        told["parameters"] = dict(refusal.parameters)
+    return dumps(told).encode()
+
+
+def _fields(kind: str, body: bytes) -> Object:
+    if kind.startswith("multipart/form-data"):
+        return _form(kind, body)
+    try:
+        return as_object(loads(body, limit_bytes=_MAX_BODY)) or {}
+    except BusError:
+        return {}
+
+
+def _form(kind: str, body: bytes) -> Object:
+    head = f"Content-Type: {kind}\r\n\r\n".encode()
+    parsed = email.parser.BytesParser(policy=email.policy.HTTP).parsebytes(head + body)
+    fields: dict[str, Plain] = {}
+    for part in parsed.iter_parts():
+        name = cast("str", part.get_param("name", header="content-disposition"))
+        content = cast("bytes", part.get_payload(decode=True))
+        file = part.get_filename()
+        if file is not None:
+            fields[name] = f"file:{file}:{len(content)}"
+            continue
+        text = content.decode()
+        try:
+            fields[name] = int(text) if name in {"chat_id", "message_thread_id"} else text
+        except ValueError:
+            fields[name] = text
+    return fields
+
+
+def shown(call: SimCall) -> dict[str, Plain]:
+    """A call as a record."""
+    return {
+        "number": call.number,
+        "method": call.method,
+        "fields": dict(call.fields),
+        "at_s": call.at_s,
+        "message_id": call.message_id,
+        "fault": call.fault,
+    }
+
+
+__all__ = ["SimServer", "open_sim", "shown"]
