@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from ..storage.commands import StateWrite
     from ..storage.port import StoredState
+    from .turn import QueuedRow
 
 T = TypeVar("T")
 
@@ -54,6 +55,7 @@ class Context(ScheduleVerbs, EphemeralVerbs):
         "_now",
         "_record",
         "_replies",
+        "_rest",
         "_sends",
         "_state",
         "_state_fault",
@@ -72,8 +74,10 @@ class Context(ScheduleVerbs, EphemeralVerbs):
         stored_state: StoredState | None,
         deadline_s: float,
         surroundings: Surroundings,
+        rest: tuple[QueuedRow, ...] = (),
     ) -> None:
         self.message = message
+        self._rest = rest
         self._record = record
         self._stored_state = stored_state
         self._state: dict[str, Plain] | None = None
@@ -87,6 +91,11 @@ class Context(ScheduleVerbs, EphemeralVerbs):
         self._now: TurnNow | None = None
         self._deadline_s = deadline_s
         self._surroundings = surroundings
+
+    @property
+    def messages(self) -> tuple[BusMessage, ...]:
+        """The message; with `album_s` of `Topology.on` all parts of its album, in the order they came."""
+        return (self.message, *(part.message for part in self._rest))
 
     @property
     def claim(self) -> int:

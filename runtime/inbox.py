@@ -109,7 +109,7 @@ class Inbox:
             errors=() if refusal is None else (failure(refusal.code, refusal.message, at_us, 0),),
         )
         row = QueuedRow(record, message, holds_token=holds_token)
-        with_claim = status is InboxStatus.QUEUED and shard.inbox.offer(record, holds_token=holds_token)
+        with_claim = status is InboxStatus.QUEUED and shard.inbox.offer(row)
         accept = Accepted(shard, row, instance=store.info.instance, with_claim=with_claim)
         part = Publish(
             row=NewInbox(record=record, message=message, dedupe_key=dedupe_key),

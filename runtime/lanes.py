@@ -361,11 +361,15 @@ class Lanes(Generic[Row]):
         """Read a page, if the lane wants one still: a scan may have fed it since it asked."""
         self._hungry.pop(lane.key, None)
         wants = lane.more and not lane.queue and not lane.paused and lane.due_us is None
-        return wants and self._read_page(lane)
+        return wants and self._read_page(lane, self._page)
 
-    def _read_page(self, lane: Lane[Row]) -> bool:
-        rows = self._backlog.rows(lane.key, lane.last_seq, self._page)
-        lane.more = len(rows) >= self._page
+    def read_on(self, lane: Lane[Row], limit: int) -> bool:
+        """Read what follows a head that was taken and is to be at work together with it, also past the window."""
+        return self._read_page(lane, limit)
+
+    def _read_page(self, lane: Lane[Row], limit: int) -> bool:
+        rows = self._backlog.rows(lane.key, lane.last_seq, limit)
+        lane.more = len(rows) >= limit
         for row in rows:
             lane.queue.append(row)
             lane.last_seq = row.seq

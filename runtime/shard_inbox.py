@@ -10,14 +10,15 @@ from ..actors.value import changed
 from ..storage.commands import NOTHING, Committed, InboxMove, StateWrite, Stored
 from ..storage.records import InboxRecord, InboxStatus
 from .admission import refusal_of
+from .albums import albums_of, put_back, rest_moves
 from .backlog import InboxBacklog
+from .heads import head_rest_us, may_ride
 from .held_lanes import HeldLanes
 from .inbox_rules import Claim, Defer, Done, Fail, InboxEvent, Park, Release, inbox_move
 from .lane import Lane
 from .lane_state import recall, remember
 from .lanes import Lanes
 from .pool import WorkerPool
-from .retry import rest_us
 from .shard_messages import Accepted, MessageDue, TurnEnded
 from .turn import QueuedRow, Turn
 from .turn_end import failed_turn, time_limit_error
@@ -43,28 +44,30 @@ class ShardInbox:
             lane_tokens=services.tokens.lane_share,
         )
         self._held = HeldLanes(shard, self.lanes, services, self._free_token)
+        self._albums = albums_of(self.lanes, services, self._free_token)
         self.turns: set[Turn] = set()
         self.tokens_held = 0
         self._to_claim: list[tuple[InboxLane, QueuedRow]] = []
         self._blocked: list[InboxLane] = []
 
-    def offer(self, record: InboxRecord, *, holds_token: bool) -> bool:
+    def offer(self, row: QueuedRow) -> bool:
         """Announce a message that is about to be handed to the journal; answers whether its claim may ride along.
 
         It may where its turn can start the moment it is stored: the lane is idle, nothing older is on disk, and a
         slot of its topic is free, which is then reserved.
         """
-        lanes = self.lanes
+        lanes, record = self.lanes, row.record
         lane = lanes.open(record.conversation_key)
         was_idle = lane.is_idle
         lane.arriving += 1
-        if holds_token:
+        if row.holds_token:
             lane.tokens += 1
             self.tokens_held += 1
         if not was_idle or self._services.draining or not self._services.gate.is_open:
             return False
-        topic = self._services.topics[record.topic]
-        if not self._reserve(topic.pool):
+        if self._albums is not None and self._albums.is_part(row):
+            return False
+        if not self._reserve(self._services.topics[record.topic].pool):
             return False
         lane.busy = True
         lanes.pause(lane)
@@ -143,10 +146,11 @@ class ShardInbox:
 
     def claims(self, now_us: int) -> list[InboxMove]:
         """The claims to commit now; `claimed` goes on with them."""
-        epoch = self._services.store.info.instance
+        claim = Claim(self._services.store.info.instance, waited=True)
         return [
-            inbox_move(row.record, Claim(epoch, waited=True), now_us=now_us, claim=None)
+            inbox_move(part.record, claim, now_us=now_us, claim=None)
             for _, row in self._to_claim
+            for part in (row, *row.rest)
         ]
 
     def take_claimed(self) -> list[tuple[InboxLane, QueuedRow]]:
@@ -156,13 +160,15 @@ class ShardInbox:
 
     def claimed(self, rows: list[tuple[InboxLane, QueuedRow]], moves: list[InboxMove]) -> None:
         """The claims are on disk: start the turns."""
-        for (lane, row), move in zip(rows, moves, strict=True):
-            row.record = move.after
+        after = iter(moves)
+        for lane, row in rows:
+            for part in (row, *row.rest):
+                part.record = next(after).after
             self._start(lane, row)
 
     def _unclaim(self) -> None:
         for lane, row in self.take_claimed():
-            self.lanes.put_back(lane, row)
+            put_back(self.lanes, lane, row)
             lane.busy = False
             self._give_back(self._services.topics[row.record.topic].pool)
 
@@ -210,25 +216,26 @@ class ShardInbox:
         shard, lane = self._shard, turn.lane
         now_us = self._services.clock.wall_us()
         move = inbox_move(turn.row.record, event, now_us=now_us, claim=turn.row.record.claim)
+        rest = rest_moves(turn.row, event, now_us=now_us) if turn.row.rest else ()
         self.turns.discard(turn)
         following = None
         claim: InboxMove | None = None
         if turn.holds_slot:
             turn.holds_slot = False
-            stays = isinstance(event, Fail | Release | Defer)
-            following = None if stays else self._ride(lane, turn.topic.pool)
-            if following is None:
-                turn.topic.pool.give_back()
-            else:
+            pool, stays = turn.topic.pool, isinstance(event, Fail | Release | Defer)
+            if not stays and lane.queue and may_ride(lane.queue[0], pool, self._services, self._albums):
+                following = self.lanes.take(lane)
                 event = Claim(self._services.store.info.instance, waited=True)
                 claim = inbox_move(following.record, event, now_us=now_us, claim=None)
-                shard.hold(turn.topic.pool)
+                shard.hold(pool)
+            else:
+                pool.give_back()
         commit = changed(
             NOTHING,
             shard=shard.number,
             epoch=shard.epoch,
             at_us=now_us,
-            inbox=(move,) if claim is None else (move, claim),
+            inbox=(move, *rest) if claim is None else (move, *rest, claim),
             new_outbox=planned.new_outbox if planned else (),
             emits=planned.emits if planned else (),
             timers=planned.timers if planned else (),
@@ -237,6 +244,8 @@ class ShardInbox:
 
         def then(committed: Committed) -> None:
             turn.row.record = move.after
+            for part, moved in zip(turn.row.rest, rest, strict=True):
+                part.record = moved.after
             if state:
                 remember(lane, state[0])
             self._settle_turn(turn, move.after)
@@ -262,6 +271,8 @@ class ShardInbox:
     def _settle_turn(self, turn: Turn, after: InboxRecord) -> None:
         lane, row = turn.lane, turn.row
         self._services.gate.leave(after.id)
+        if self._albums is not None:
+            self._albums.settle(lane, row, after.status)
         if after.status is InboxStatus.QUEUED:
             self.lanes.put_back(lane, row)
             return
@@ -304,21 +315,6 @@ class ShardInbox:
         self.turns.add(turn)
         topic.pool.start(turn)
 
-    def _ride(self, lane: InboxLane, pool: TurnPool) -> QueuedRow | None:
-        """The lane's next head, if its claim may ride in the commit that ends the one before."""
-        services = self._services
-        if services.draining or not lane.queue or pool.has_line or not services.gate.is_open:
-            return None
-        record = lane.queue[0].record
-        if services.topics.get(record.topic) is None or services.topics[record.topic].pool is not pool:
-            return None
-        handler = services.topology.handler_of(record.topic, record.channel)
-        if handler is None or record.status is InboxStatus.FAILED:
-            return None
-        if (breaker := services.topics[record.topic].breakers.get(handler.channel)) and not breaker.is_closed:
-            return None
-        return self.lanes.take(lane)
-
     def _look(self, lane: InboxLane) -> None:
         """See whether the lane's head can start, has to wait, or can go."""
         services = self._services
@@ -329,9 +325,9 @@ class ShardInbox:
         if (handler := services.topology.handler_of(record.topic, record.channel)) is None:
             self._park(lane)
             return
-        rest = rest_us(record.next_at_us, record.wait_us, services.clock.wall_us())
-        if record.status is InboxStatus.FAILED and rest > 0 and not lane.waited:
+        if (rest := head_rest_us(row, services, self._albums)) > 0 and not lane.waited:
             self.lanes.release(self.lanes.take(lane))
+            self._free_token(lane, row)
             self._back_off(lane, row, rest)
             return
         topic = services.topics[record.topic]
@@ -363,7 +359,8 @@ class ShardInbox:
             self._blocked.append(lane)
             return
         lane.busy = True
-        self._to_claim.append((lane, self.lanes.take(lane)))
+        row = self.lanes.take(lane)
+        self._to_claim.append((lane, row if self._albums is None else self._albums.gather(lane, row)))
         self._shard.flush_soon()
 
     def _park(self, lane: InboxLane) -> None:
