@@ -279,6 +279,7 @@ class ShardInbox:
         self.lanes.release(row)
         self._free_token(lane, row)
         if turn.is_deferred and turn.breaker is not None:
+            lane.busy = False
             self._held.hold(lane, row.seq, turn.breaker)
         elif after.status is InboxStatus.FAILED:
             self._back_off(lane, row, after.wait_us or 0)

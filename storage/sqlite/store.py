@@ -20,7 +20,6 @@ from .lock import OwnerLock
 from .opening import open_file
 from .paths import store_path
 from .reader import SqliteReader
-
 from .settings import LOCK_WAIT_S, Durability, Emits, Settings
 
 
