@@ -71,11 +71,11 @@ def test_turns_keep_the_order_and_every_bound(steps: list[tuple[str, int]]) -> N
         assert all(row.record.accepted_at_us <= first + ALBUM_US for row in turn)
     for turn, following in itertools.pairwise(turns):
         # Nothing that belongs together is torn: there is a reason for each border.
-        other, first = following[0], turn[0]
+        other, head = following[0], turn[0]
         assert (
             len(turn) == ALBUM_MESSAGES
-            or other.message.extensions.media_group_id != first.message.extensions.media_group_id
-            or other.record.accepted_at_us > first.record.accepted_at_us + ALBUM_US
+            or other.message.extensions.media_group_id != head.message.extensions.media_group_id
+            or other.record.accepted_at_us > head.record.accepted_at_us + ALBUM_US
         )
     # A restart that has handled the first turns finds the same others.
     for done in range(len(turns)):
@@ -119,7 +119,7 @@ def test_a_runtime_loses_nothing_keeps_the_order_and_handles_each_once(
                 else:
                     text = f"{step} {len(said)}"
                     said.append(text)
-                    album = None if step == "alone" else step
+                    album = None if step == "alone" else str(step)
                     await bot.channel("fake").read(part(len(said), album=album, text=text))
             await bot.settle()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
 
 import pytest
 import trio
@@ -53,7 +54,7 @@ async def test_a_cancel_never_comes_before_what_it_cancels(
     topology, names, answers = bot()
     clock, channel, database = FakeClock(), FakeChannel(), MemoryDatabase()
 
-    def open_runtime() -> Runtime:
+    def open_runtime() -> AbstractAsyncContextManager[Runtime]:
         store = open_memory(clock=clock, database=database, emits="relayed", shard_count=SHARDS)
         return Runtime.open(topology, store=store, adapters=[channel], clock=clock)
 
@@ -61,7 +62,11 @@ async def test_a_cancel_never_comes_before_what_it_cancels(
         with monkeypatch.context() as patch:
             # The relay sleeps until both turns are on disk.
             told: list[tuple[Relay, int]] = []
-            patch.setattr(Relay, "nudge", lambda relay, shard: told.append((relay, shard)))
+
+            def asleep(relay: Relay, shard: int) -> None:
+                told.append((relay, shard))
+
+            patch.setattr(Relay, "nudge", asleep)
             await channel.say(in_shard(setter), "set")
             await until_quiet(runtime)
             assert len(names) == 1
