@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from ..storage.commands import StateWrite
     from ..storage.port import StoredState
+    from .turn import QueuedRow
 
 T = TypeVar("T")
 
@@ -42,9 +43,6 @@ class Context(ScheduleVerbs, EphemeralVerbs):
 
     Attributes:
         message: The message.
-        claim: The number of this run of it: a fence for systems outside.
-        failures: Turns of it that failed before, in this generation.
-        generation: How often it was requeued.
     """
 
     __slots__ = (
@@ -54,6 +52,7 @@ class Context(ScheduleVerbs, EphemeralVerbs):
         "_now",
         "_record",
         "_replies",
+        "_rest",
         "_sends",
         "_state",
         "_state_fault",
@@ -72,25 +71,30 @@ class Context(ScheduleVerbs, EphemeralVerbs):
         stored_state: StoredState | None,
         deadline_s: float,
         surroundings: Surroundings,
+        rest: tuple[QueuedRow, ...] = (),
     ) -> None:
         self.message = message
+        self._rest = rest
         self._record = record
         self._stored_state = stored_state
         self._state: dict[str, Plain] | None = None
         self._state_fault: BusError | None = None
         self._state_write: StateWrite | None = None
         self._effects: list[Effect] = []
-        self._replies = 0
-        self._sends = 0
-        self._timers = 0
+        self._replies = self._sends = self._timers = 0
         self._ended = False
         self._now: TurnNow | None = None
         self._deadline_s = deadline_s
         self._surroundings = surroundings
 
     @property
+    def messages(self) -> tuple[BusMessage, ...]:
+        """The message; with `album_s` of `Topology.on` all parts of its album, in the order they came."""
+        return (self.message, *(part.message for part in self._rest))
+
+    @property
     def claim(self) -> int:
-        """The number of this run of the message."""
+        """The number of this run of the message: a fence for systems outside."""
         return self._record.claim
 
     @property

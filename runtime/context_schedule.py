@@ -36,6 +36,11 @@ class ScheduleVerbs:
         _effects: list[Effect]
         _surroundings: Surroundings
 
+        def check_active(self) -> None: ...
+        def _check_hops(self) -> None: ...
+        def _count_timer(self) -> int: ...
+        def _add(self, effect: Effect) -> None: ...
+
     def schedule(
         self,
         payload: Plain,
@@ -119,19 +124,6 @@ class ScheduleVerbs:
             return False
         self._add(CancelEffect(schedule, home))
         return True
-
-    def check_active(self) -> None:
-        """Refuse what comes after the turn's end."""
-        raise NotImplementedError
-
-    def _check_hops(self) -> None:
-        raise NotImplementedError
-
-    def _count_timer(self) -> int:
-        raise NotImplementedError
-
-    def _add(self, effect: Effect) -> None:
-        raise NotImplementedError
 
 
 def _when(

@@ -43,6 +43,8 @@ MAX_BLAMES: Final = 5
 MAX_ERRORS: Final = 32
 MAX_HOPS: Final = 64
 MAX_EFFECTS: Final = 1_000
+ALBUM_MESSAGES: Final = 10
+MAX_ALBUM_S: Final = 60.0
 MAX_PARTS: Final = 1_000
 MAX_FILE_BYTES: Final = 50 * _KIB * _KIB
 EPHEMERAL_S: Final = 5.0
@@ -145,6 +147,8 @@ DEFAULTS: Final[tuple[Default, ...]] = (
     Default("max_errors", MAX_ERRORS, "errors", "kept with a row; the history has them all"),
     Default("max_hops", MAX_HOPS, "messages", "that may have caused one another before the next is dead"),
     Default("max_effects", MAX_EFFECTS, "effects", "of one turn"),
+    Default("album_messages", ALBUM_MESSAGES, "messages", "of an album in one turn at most"),
+    Default("max_album_s", MAX_ALBUM_S, "s", "that the first part of an album may wait for the others"),
     Default("max_parts", MAX_PARTS, "parts", "that a text is sent in"),
     Default("max_file_bytes", MAX_FILE_BYTES, "bytes", "of a medium, unless the channel says otherwise"),
     Default("ephemeral_s", EPHEMERAL_S, "seconds", "an ephemeral call may take"),

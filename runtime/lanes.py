@@ -69,6 +69,7 @@ class Lanes(Generic[Row]):
         self._cursor = ""
         self._scanning = True
         self._rescan = False
+        self._unseen = False
 
     def __len__(self) -> int:
         return len(self._lanes)
@@ -76,7 +77,7 @@ class Lanes(Generic[Row]):
     @property
     def is_quiet(self) -> bool:
         """No lane has anything to do, and nothing open can be on disk unseen."""
-        return not self._scanning and len(self._lanes) == len(self._warm)
+        return not self._scanning and not self._unseen and len(self._lanes) == len(self._warm)
 
     @property
     def held_rows(self) -> int:
@@ -96,7 +97,7 @@ class Lanes(Generic[Row]):
         lane = self._lanes.get(key)
         if lane is not None:
             return not lane.more
-        return not self._rescan and (not self._scanning or key <= self._cursor)
+        return not (self._unseen or self._rescan) and (not self._scanning or key <= self._cursor)
 
     def may_hold_token(self, key: str) -> bool:
         """Whether one more message of this conversation may hold a token."""
@@ -107,7 +108,7 @@ class Lanes(Generic[Row]):
         """The lane of a conversation, made if it is not in memory."""
         lane = self._lanes.get(key)
         if lane is None:
-            unseen = self._rescan or (self._scanning and key > self._cursor)
+            unseen = self._unseen or self._rescan or (self._scanning and key > self._cursor)
             lane = self._lanes[key] = Lane(key)
             if unseen:
                 lane.more = True
@@ -337,8 +338,17 @@ class Lanes(Generic[Row]):
     def _has_room(self) -> bool:
         return self._held + self._page <= self._window
 
+    def let_go(self, lane: Lane[Row]) -> bool:
+        """Forget a lane in a wait, whose rows are all on disk: from then on, until `restart_scan`, who knows."""
+        if lane.queue or lane.busy or lane.arriving or lane.waiting:
+            return False
+        self._evict(lane.key)
+        self._unseen = True
+        return True
+
     def restart_scan(self) -> None:
         """Walk the conversations once more: something was left on disk without a lane."""
+        self._unseen = False
         self._rescan = self._scanning
         self._scanning = True
 
@@ -364,11 +374,12 @@ class Lanes(Generic[Row]):
         """Read a page, if the lane wants one still: a scan may have fed it since it asked."""
         self._hungry.pop(lane.key, None)
         wants = lane.more and not lane.queue and not lane.paused and lane.due_us is None
-        return wants and self._read_page(lane)
+        return wants and self.read_on(lane, self._page)
 
-    def _read_page(self, lane: Lane[Row]) -> bool:
-        rows = self._backlog.rows(lane.key, lane.last_seq, self._page)
-        lane.more = len(rows) >= self._page
+    def read_on(self, lane: Lane[Row], limit: int) -> bool:
+        """Read so many rows behind those in memory. Beyond a page they have to be at work at once."""
+        rows = self._backlog.rows(lane.key, lane.last_seq, limit)
+        lane.more = len(rows) >= limit
         for row in rows:
             lane.queue.append(row)
             lane.last_seq = row.seq

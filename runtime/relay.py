@@ -1,7 +1,8 @@
 """The actor that carries emits to their homes, for a store that cannot do it in the same transaction.
 
 Per source shard, in order: publish the emit under its number, then remove it in a Commit of the source. A crash between
-the two repeats the publish, and the number makes the repeat a duplicate.
+the two repeats the publish, and the number makes the repeat a duplicate. There is no order between sources: a timer
+that is taken back while it still waits at its own source is removed there, and never set.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from ..storage.commands import Commit
+from ..storage.commands import Commit, DropTimer, EmitNumber
 from .emits import publish_row
+from .pending_timers import pending_timer
 
 if TYPE_CHECKING:
     from .services import Services
@@ -61,12 +63,23 @@ class Relay:
         services = self._services
         while page := services.store.reader.emits(shard, _PAGE):
             for number, part in page:
+                row = part.row
+                taken: EmitNumber | None = None
+                if isinstance(row, DropTimer) and (taken := pending_timer(services.store, row.id)):
+                    await self._remove(taken)
                 await services.intake.store.offer(partial(publish_row, part, services))
-                await services.store.commit(
-                    Commit(
-                        shard=shard,
-                        epoch=services.shards[shard].epoch,
-                        at_us=services.clock.wall_us(),
-                        relayed=(number,),
-                    )
-                )
+                await self._remove(number)
+                if taken is not None:
+                    # It may be further down this page.
+                    break
+
+    async def _remove(self, number: EmitNumber) -> None:
+        services = self._services
+        await services.store.commit(
+            Commit(
+                shard=number.shard,
+                epoch=services.shards[number.shard].epoch,
+                at_us=services.clock.wall_us(),
+                relayed=(number,),
+            )
+        )

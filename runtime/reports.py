@@ -26,7 +26,7 @@ def report_turn(turn: Turn, error: BaseException, event: Fail | Dead, services: 
         failures=record.failures + 1,
     )
     if isinstance(event, Dead):
-        services.count("dead")
+        services.count("dead", 1 + len(turn.row.rest))
         log.error("turn.died")
     else:
         services.count("retried")

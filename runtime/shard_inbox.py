@@ -10,14 +10,15 @@ from ..actors.value import changed
 from ..storage.commands import NOTHING, Committed, InboxMove, StateWrite, Stored
 from ..storage.records import InboxRecord, InboxStatus
 from .admission import refusal_of
+from .albums import albums_of, follow, put_back, rest_moves
 from .backlog import InboxBacklog
+from .heads import head_rest_us, may_ride
 from .held_lanes import HeldLanes
 from .inbox_rules import Claim, Defer, Done, Fail, InboxEvent, Park, Release, done_move, inbox_move
 from .lane import Lane
 from .lane_state import recall, remember
 from .lanes import Lanes
 from .pool import WorkerPool
-from .retry import rest_us
 from .shard_messages import Accepted, MessageDue, TurnEnded
 from .turn import QueuedRow, Turn
 from .turn_end import failed_turn, time_limit_error
@@ -45,6 +46,7 @@ class ShardInbox:
             lane_tokens=services.tokens.lane_share,
         )
         self._held = HeldLanes(shard, self.lanes, services, self._free_token)
+        self._albums = albums_of(self.lanes, services, self._free_token)
         self.turns: set[Turn] = set()
         self.tokens_held = 0
         self._to_claim: list[tuple[InboxLane, QueuedRow]] = []
@@ -64,7 +66,8 @@ class ShardInbox:
         if row.holds_token:
             lane.tokens += 1
             self.tokens_held += 1
-        if was_idle and services.gate.is_open and not services.draining:
+        is_open = was_idle and services.gate.is_open and not services.draining
+        if is_open and (self._albums is None or not self._albums.is_part(row)):
             pool = services.topics[record.topic].pool
             if pool.try_reserve():
                 shard.held[pool] += 1
@@ -146,7 +149,11 @@ class ShardInbox:
     def claims(self, now_us: int) -> list[InboxMove]:
         """The claims to commit now; `claimed` goes on with them."""
         claim = Claim(self._shard.instance, waited=True)
-        return [inbox_move(row.record, claim, now_us=now_us, claim=None) for _, row in self._to_claim]
+        return [
+            inbox_move(part.record, claim, now_us=now_us, claim=None)
+            for _, row in self._to_claim
+            for part in (row, *row.rest)
+        ]
 
     def take_claimed(self) -> list[tuple[InboxLane, QueuedRow]]:
         """The rows of `claims`, which are no longer waiting to be claimed."""
@@ -155,13 +162,15 @@ class ShardInbox:
 
     def claimed(self, rows: list[tuple[InboxLane, QueuedRow]], moves: list[InboxMove]) -> None:
         """The claims are on disk: start the turns."""
-        for (lane, row), move in zip(rows, moves, strict=True):
-            row.record = move.after
+        after = iter(moves)
+        for lane, row in rows:
+            for part in (row, *row.rest):
+                part.record = next(after).after
             self._start(lane, row)
 
     def _unclaim(self) -> None:
         for lane, row in self.take_claimed():
-            self.lanes.put_back(lane, row)
+            put_back(self.lanes, lane, row)
             lane.busy = False
             self._give_back(self._services.topics[row.record.topic].pool)
 
@@ -206,30 +215,32 @@ class ShardInbox:
     ) -> None:
         """Commit the end of a turn together with its effects and the claim of the lane's next head."""
         shard, lane = self._shard, turn.lane
-        now_us, record = self._services.clock.wall_us(), turn.row.record
+        services = self._services
+        now_us, record = services.clock.wall_us(), turn.row.record
         if event is _DONE:
             move = done_move(record, now_us=now_us)
         else:
             move = inbox_move(record, event, now_us=now_us, claim=record.claim)
+        rest = rest_moves(turn.row, event, now_us=now_us) if turn.row.rest else ()
         self.turns.discard(turn)
         following = None
         claim: InboxMove | None = None
         if turn.holds_slot:
             turn.holds_slot = False
-            if lane.queue and not isinstance(event, _STAYING):
-                following = self._ride(lane, turn.topic.pool)
-            if following is None:
-                turn.topic.pool.give_back()
-            else:
+            pool, head = turn.topic.pool, lane.queue and lane.queue[0]
+            if head and not isinstance(event, _STAYING) and may_ride(head, pool, services, self._albums):
+                following = self.lanes.take(lane)
                 claimed = Claim(shard.instance, waited=True)
                 claim = inbox_move(following.record, claimed, now_us=now_us, claim=None)
-                shard.held[turn.topic.pool] += 1
+                shard.held[pool] += 1
+            else:
+                pool.give_back()
         commit = changed(
             NOTHING,
             shard=shard.number,
             epoch=shard.epoch,
             at_us=now_us,
-            inbox=(move,) if claim is None else (move, claim),
+            inbox=(move, *rest) if claim is None else (move, *rest, claim),
             new_outbox=planned.new_outbox if planned else (),
             emits=planned.emits if planned else (),
             timers=planned.timers if planned else (),
@@ -238,6 +249,8 @@ class ShardInbox:
 
         def then(committed: Committed) -> None:
             turn.row.record = after = move.after
+            if rest:
+                follow(turn.row, rest)
             if state:
                 remember(lane, state[0])
             self._settle_turn(turn, after)
@@ -264,12 +277,15 @@ class ShardInbox:
         lane, row, services = turn.lane, turn.row, self._services
         if not services.gate.is_open:
             services.gate.leave(after.id)
+        if self._albums is not None:
+            self._albums.settle(lane, row, after.status)
         if after.status is InboxStatus.QUEUED:
             self.lanes.put_back(lane, row)
             return
         self.lanes.release(row)
         self._free_token(lane, row)
         if turn.is_deferred and turn.breaker is not None:
+            lane.busy = False
             self._held.hold(lane, row.seq, turn.breaker)
         elif after.status is InboxStatus.FAILED:
             self._back_off(lane, row, after.wait_us or 0)
@@ -306,21 +322,6 @@ class ShardInbox:
         self.turns.add(turn)
         topic.pool.start(turn)
 
-    def _ride(self, lane: InboxLane, pool: TurnPool) -> QueuedRow | None:
-        """The lane's next head, if its claim may ride in the commit that ends the one before."""
-        services = self._services
-        if services.draining or pool.has_line or not services.gate.is_open:
-            return None
-        record = lane.queue[0].record
-        if services.topics.get(record.topic) is None or services.topics[record.topic].pool is not pool:
-            return None
-        handler = services.topology.handler_of(record.topic, record.channel)
-        if handler is None or record.status is InboxStatus.FAILED:
-            return None
-        if (breaker := services.topics[record.topic].breakers.get(handler.channel)) and not breaker.is_closed:
-            return None
-        return self.lanes.take(lane)
-
     def _look(self, lane: InboxLane) -> None:
         """See whether the lane's head can start, has to wait, or can go."""
         services = self._services
@@ -331,9 +332,9 @@ class ShardInbox:
         if (handler := services.topology.handler_of(record.topic, record.channel)) is None:
             self._park(lane)
             return
-        rest = rest_us(record.next_at_us, record.wait_us, services.clock.wall_us())
-        if record.status is InboxStatus.FAILED and rest > 0 and not lane.waited:
+        if (rest := head_rest_us(row, services, self._albums)) > 0 and not lane.waited:
             self.lanes.release(self.lanes.take(lane))
+            self._free_token(lane, row)
             self._back_off(lane, row, rest)
             return
         topic = services.topics[record.topic]
@@ -366,7 +367,8 @@ class ShardInbox:
             self._blocked.append(lane)
             return
         lane.busy = True
-        self._to_claim.append((lane, self.lanes.take(lane)))
+        row = self.lanes.take(lane)
+        self._to_claim.append((lane, row if self._albums is None else self._albums.gather(lane, row)))
         self._shard.flush_soon()
 
     def _park(self, lane: InboxLane) -> None:

@@ -8,6 +8,7 @@ from ..actors.errors import BusError, Code
 from ..actors.keys import prefix_of
 from ..storage.commands import StepWrite
 from .effects import TimerPlace
+from .pending_timers import pending_timer
 from .timer_rules import timer_place
 from .turn_commit import commit_send, commit_step
 
@@ -97,7 +98,8 @@ class RuntimeSurroundings:
 
     def has_timer(self, timer_id: str) -> bool:
         """See `Surroundings.has_timer`."""
-        return self._services.store.reader.timer(timer_id) is not None
+        store = self._services.store
+        return store.reader.timer(timer_id) is not None or pending_timer(store, timer_id) is not None
 
     def logger(self, context: Context) -> structlog.typing.FilteringBoundLogger:
         """See `Surroundings.logger`."""

@@ -55,7 +55,9 @@ def recover(found: Sequence[InboxRecord], *, waiting: Sequence[InboxRecord] = ()
     Raises:
         BusError: INVALID_TRANSITION, a row of `found` is not running.
     """
-    event = FoundAtStart(alone=len(found) == 1)
+    # The parts of an album run as one turn; apart from that a conversation has one row at work.
+    turns = len({record.conversation_key for record in found})
+    event = FoundAtStart(alone=turns == 1)
     moves = tuple(
         inbox_move(record, event, now_us=now_us, claim=record.claim) for record in sorted(found, key=_place)
     )
@@ -64,7 +66,7 @@ def recover(found: Sequence[InboxRecord], *, waiting: Sequence[InboxRecord] = ()
     return Recovery(
         moves=moves,
         suspects=tuple(sorted(filter(is_suspect, after.values()), key=_place)),
-        at_once=max(1, len(found) // 2),
+        at_once=max(1, turns // 2),
     )
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 ScheduleId = NewType("ScheduleId", str)
 """Names a timer: `timer-<home>-<shard>-<seq>-<i>`, after the message whose turn set it."""
 
-_ID: Final = re.compile(r"timer-([0-9]{1,9})-[0-9]{1,9}-[0-9]{1,18}-[0-9]{1,9}")
+_ID: Final = re.compile(r"timer-([0-9]{1,9})-([0-9]{1,9})-[0-9]{1,18}-[0-9]{1,9}")
 _DECLARED: Final = "every-"
 SLACK_US: Final = 1_000_000
 """A pause that begins so much in the future is none of a clock set back: clocks are always a little set."""
@@ -67,6 +67,12 @@ def home_of_schedule(schedule: object) -> int:
             field="schedule",
         )
     return int(match[1])
+
+
+def setter_of_schedule(timer_id: str) -> int | None:
+    """The shard of the message whose turn has set it; None where no turn has."""
+    match = _ID.fullmatch(timer_id)
+    return None if match is None else int(match[2])
 
 
 def declared_id(name: str) -> str:

@@ -59,6 +59,7 @@ class TopicHandlerActor:
             stored_state=turn.stored_state,
             deadline_s=turn.due_s,
             surroundings=self._surroundings,
+            rest=turn.row.rest,
         )
         current_turn.set(context)
         try:

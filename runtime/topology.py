@@ -17,7 +17,7 @@ from ..actors.names import check_name, check_topic
 from ..actors.plain import Plain
 from .breaker import Breaker
 from .context import Context
-from .defaults import CONCURRENCY, HANDLER_TIMEOUT_S
+from .defaults import CONCURRENCY, HANDLER_TIMEOUT_S, MAX_ALBUM_S
 from .recurrence import Recurrence
 from .retry import RetryPolicy
 from .schedules import Schedule, check_schedule, check_target
@@ -37,6 +37,7 @@ class HandlerSpec:
     timeout_s: float
     retry: RetryPolicy
     breaker: Breaker | None
+    album_s: float | None = None
     function: Handler
 
 
@@ -147,6 +148,7 @@ class Topology:
         timeout_s: float = HANDLER_TIMEOUT_S,
         retry: RetryPolicy | None = None,
         breaker: Breaker | None = None,
+        album_s: float | None = None,
     ) -> Callable[[H], H]:
         """Declare the handler of a conversation topic.
 
@@ -158,6 +160,9 @@ class Topology:
             retry: What happens when it fails.
             breaker: When all its turns pause because one conversation after another fails; None for never, so that
                 no conversation ever waits for another.
+            album_s: Take the parts of an album (`media_group_id`) in one turn, as `ctx.messages`: those that follow
+                the first one within this many seconds, with nothing between them, at most 10. Each album waits that
+                long; at most 60. None: each part is a turn.
         Raises:
             BusError: TOPIC_FROZEN; INVALID_TOPIC; TOPIC_ALREADY_HANDLED; INVALID_MESSAGE for a bad option or function.
         """
@@ -183,6 +188,14 @@ class Topology:
                 timeout_s=timeout_s,
             )
 
+        if album_s is not None and not 0 < album_s <= MAX_ALBUM_S:
+            raise BusError(
+                Code.INVALID_MESSAGE,
+                f"album_s must be greater than 0, and {MAX_ALBUM_S:g} at most",
+                topic=topic,
+                album_s=album_s,
+            )
+
         def declare(function: H) -> H:
             self._check_open(topic)
             _check_function(function, topic)
@@ -193,6 +206,7 @@ class Topology:
                 timeout_s=timeout_s,
                 retry=retry if retry is not None else RetryPolicy(),
                 breaker=breaker,
+                album_s=album_s,
                 function=function,
             )
             return function

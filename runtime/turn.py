@@ -26,6 +26,8 @@ class QueuedRow:
     __slots__ = ("handler", "holds_token", "message", "record")
 
     is_urgent = False
+    rest: tuple[QueuedRow, ...] = ()
+    """What a turn takes along with it: the other parts of its album, in order."""
 
     def __init__(
         self,
@@ -44,6 +46,16 @@ class QueuedRow:
     def seq(self) -> int:
         """The row's place in its shard."""
         return self.record.seq
+
+
+class AlbumRow(QueuedRow):
+    """The first part of an album on its way into a turn, with the others."""
+
+    __slots__ = ("rest",)
+
+    def __init__(self, first: QueuedRow, rest: list[QueuedRow]) -> None:
+        super().__init__(first.record, first.message, holds_token=first.holds_token)
+        self.rest = tuple(rest)
 
 
 class Turn:

@@ -33,7 +33,7 @@ class BreakerStatus:
         state: `closed`, `open` or `half_open`.
         failures: Conversations whose failure counts now.
         opened: How often it has opened in this run.
-        waiting: Conversations that wait for it.
+        waiting: Conversations that wait for it in memory; of many more only their places on disk are known.
         retry_in_s: Seconds until an open one lets a message try; 0 otherwise.
     """
 

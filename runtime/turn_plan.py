@@ -13,6 +13,7 @@ from .emits import event_emit, message_emit
 from .lane import Lane
 from .outbox_rules import Start, next_outbox_record
 from .parts import part_rows
+from .pending_timers import pending_timer
 from .send import PendingRow
 from .timer_arrival import new_timer
 
@@ -79,7 +80,7 @@ def plan_effects(
             case TimerEffect() | CancelEffect():
                 write = _timer_write(effect, cause, services, now_us)
                 shard = write.record.shard if isinstance(write, NewTimer) else write.shard
-                if shard == home:
+                if shard == home and not _is_pending(write, services):
                     timers.append(write)
                 else:
                     emits.append(Emit(number, write))
@@ -92,6 +93,11 @@ def _timer_write(
     if isinstance(effect, TimerEffect):
         return new_timer(effect, cause, services, now_us=now_us)
     return DropTimer(effect.id, effect.shard)
+
+
+def _is_pending(write: NewTimer | DropTimer, services: Services) -> bool:
+    """A timer that has not come to this shard yet is taken back on its way here."""
+    return isinstance(write, DropTimer) and pending_timer(services.store, write.id) is not None
 
 
 _ROW = OutboxRecord(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Literal
 
 import click
 
+from ..run import ExitCode
 from .lazy import LazyGroup
+from .problem import Problem
 
 _FILE = click.Path(path_type=Path)
 
@@ -61,7 +64,12 @@ def demo(
 
 def main() -> None:
     """Run the command with the process's arguments."""
-    shardline(prog_name="shardline")
+    try:
+        shardline(prog_name="shardline")
+    except OSError as error:
+        # The root's own words (--help, --version) find no room; what a subcommand meets is told by the group.
+        Problem(str(error)).show()
+        sys.exit(ExitCode.FAILURE)
 
 
 __all__ = ["main", "shardline"]

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ..records import StoredOutbox
 from .rows import Row, read_outbox
@@ -29,8 +29,9 @@ _BLOCKED: Final = (
 class PartReads:
     """The part of a `Reader` that is about texts of several parts."""
 
-    def _query(self, statement: str, bindings: Row = ()) -> list[Row]:
-        raise NotImplementedError
+    if TYPE_CHECKING:
+
+        def _query(self, statement: str, bindings: Row = ()) -> list[Row]: ...
 
     def text_parts(self, channel: str, idempotency_key: str) -> list[StoredOutbox]:
         """See `Reader`."""

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from ..pruning import Ages, Past, Prune, PruneKind
 from .prune import ENDED_OUTBOX
@@ -47,8 +47,9 @@ _HISTORY: Final = (
 class PastReads:
     """The part of a `Reader` that finds what is past its time."""
 
-    def _query(self, statement: str, bindings: Row = ()) -> list[Row]:
-        raise NotImplementedError
+    if TYPE_CHECKING:
+
+        def _query(self, statement: str, bindings: Row = ()) -> list[Row]: ...
 
     def past(self, kind: PruneKind, ages: Ages, after: int, limit: int) -> Past:
         """See `Reader`."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Literal
 
 import apsw
@@ -19,6 +18,7 @@ from .database import FileSource
 from .faults import store_error
 from .lock import OwnerLock
 from .opening import open_file
+from .paths import store_path
 from .reader import SqliteReader
 from .settings import LOCK_WAIT_S, Durability, Emits, Settings
 
@@ -97,7 +97,8 @@ def open_sqlite(
         A journal that writes once `run` runs; `close` it if it never does.
     Raises:
         BusError: STORE_LOCKED within a second if it has an owner; UNSAFE_FILESYSTEM, SCHEMA_TOO_NEW, STORE_MISMATCH,
-            STORE_CORRUPT, STORE_BUSY, STORE_FULL, STORE_IO. The file is as it was.
+            STORE_CORRUPT, STORE_BUSY, STORE_FULL, STORE_IO; INVALID_MESSAGE, no path of a file, or one that is no
+            UTF-8. The file is as it was.
     """
     if mode == "thread":
         check_clock()
@@ -113,7 +114,7 @@ def open_sqlite(
         vfs=vfs,
         allows_unsafe=unsafe_filesystem == "allow",
     )
-    opened = open_file(Path(path), settings, clock.wall_us())
+    opened = open_file(store_path(path), settings, clock.wall_us())
     backend = Backend(
         opened.source,
         opened.connection,

@@ -122,6 +122,16 @@ def test_an_output_without_room_is_one_line(store: Path, words: tuple[str, ...])
     assert ended.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("word", ["--help", "--version"])
+def test_words_of_the_root_without_room_are_one_line(word: str) -> None:
+    line = f'exec "{sys.executable}" -m shardline {word} >/dev/full'
+    ended = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, check=False, timeout=60)
+
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("shardline: ")
+    assert ended.stderr.count("\n") == 1
+
+
 def test_a_decision_whose_answer_finds_no_room_is_not_denied(tmp_path: Path) -> None:
     path = tmp_path / "bot.db"
     make_store(path)

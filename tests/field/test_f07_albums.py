@@ -1,52 +1,45 @@
-"""Field entry 7: the parts of an album are rows of their own at once, handled in order, none lost.
-
-Taking them in one turn is not part of the runtime yet; a handler sees `media_group_id` and each caption where it stood.
-"""
+"""Field entry 7: the parts of an album are rows of their own at once, in order, none lost; with `album_s` one turn."""
 
 from __future__ import annotations
 
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import apsw
 from trio.testing import MockClock
 
-from shardline import BusMessage, Context, Topology
-from shardline.actors.extensions import Attachment, Extensions
-from shardline.adapters.base import Inbound
 from shardline.storage.records import InboxStatus
 from shardline.testing import Harness
+from tests.kits.albums import CAPTIONS, album_bot, part
 
-CAPTIONS = ("before", "", "after")
-
-
-def part(number: int) -> Inbound:
-    return Inbound(
-        platform_message_id=f"1:{number}",
-        address="1",
-        text=CAPTIONS[number],
-        sender="somebody",
-        extensions=Extensions(
-            platform_message_id=f"1:{number}",
-            media_group_id="g1",
-            attachments=(Attachment(kind="photo", ref=f"photo-{number}"),),
-        ),
-    )
+BOT = ["-m", "tests.field.album_bot"]
 
 
-def album_bot() -> Topology:
-    topology = Topology()
-
-    @topology.on("chat.message")
-    async def answer(ctx: Context, message: BusMessage) -> None:
-        seen = ctx.state.setdefault("seen", [])
-        assert isinstance(seen, list)
-        seen.append([message.extensions.media_group_id, message.payload.text])
-        ctx.reply(f"{len(seen)}: {seen}")
-
-    return topology
-
-
-async def test_three_parts_in_two_pages_are_three_turns_in_order_with_a_crash_between(
+async def test_three_parts_in_two_pages_are_one_turn_with_both_captions_in_order(
     autojump_clock: MockClock,
 ) -> None:
-    async with Harness(album_bot(), store="sqlite-inline") as bot:
+    topology, turns = album_bot(1.0)
+    async with Harness(topology, store="sqlite-inline") as bot:
+        for number in (0, 1):
+            await bot.channel("fake").read(part(number))
+        assert bot.runtime.status().inbox[InboxStatus.QUEUED] == 2
+        await bot.advance(0.3)
+        await bot.channel("fake").read(part(2))
+        await bot.settle()
+
+        assert turns == [list(CAPTIONS)]
+        assert bot.sent("fake:1") == ["3 parts"]
+        assert bot.runtime.status().inbox[InboxStatus.DONE] == 3
+
+
+async def test_a_crash_between_the_pages_loses_nothing_and_it_still_is_one_turn(
+    autojump_clock: MockClock,
+) -> None:
+    topology, turns = album_bot(1.0)
+    async with Harness(topology, store="sqlite-inline") as bot:
         for number in (0, 1):
             await bot.channel("fake").read(part(number))
         await bot.crash()
@@ -56,5 +49,38 @@ async def test_three_parts_in_two_pages_are_three_turns_in_order_with_a_crash_be
             await bot.channel("fake").read(part(number))
         await bot.settle()
 
-        assert bot.sent("fake:1")[-1] == "3: [['g1', 'before'], ['g1', ''], ['g1', 'after']]"
+        assert turns == [list(CAPTIONS)]
         assert bot.runtime.status().inbox[InboxStatus.DONE] == 3
+
+
+async def test_off_they_are_three_turns_in_order_with_a_crash_between(autojump_clock: MockClock) -> None:
+    topology, turns = album_bot(None)
+    async with Harness(topology, store="sqlite-inline") as bot:
+        for number in (0, 1):
+            await bot.channel("fake").read(part(number))
+        await bot.settle()
+        await bot.crash()
+        await bot.advance(0.3)
+        for number in (0, 1, 2):
+            await bot.channel("fake").read(part(number))
+        await bot.settle()
+
+        assert turns == [[caption] for caption in CAPTIONS]
+        assert bot.runtime.status().inbox[InboxStatus.DONE] == 3
+
+
+def test_a_kill_between_the_pages_loses_nothing_and_it_still_is_one_turn(tmp_path: Path) -> None:
+    command = [sys.executable, *BOT, str(tmp_path)]
+    with subprocess.Popen([*command, "first"], stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline().strip() == "page stored"
+        running.kill()
+    assert running.returncode == -signal.SIGKILL
+
+    done = subprocess.run([*command, "both"], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [json.loads(line) for line in done.stdout.splitlines()[1:]] == [list(CAPTIONS)]
+    with apsw.Connection(str(tmp_path / "bot.db"), flags=apsw.SQLITE_OPEN_READONLY) as database:
+        assert (
+            database.execute("SELECT status, claim FROM inbox ORDER BY seq").fetchall() == [("done", 1)] * 3
+        )
