@@ -321,9 +321,7 @@ class Lanes(Generic[Row]):
                 if self._feed(lane):
                     fed.append(lane)
             if scan and self._scanning and self._has_room:
-                found = self._scan_step()
-                if found is not None:
-                    fed.append(found)
+                fed += self._scan_step()
         return fed
 
     def can_refill(self, *, scan: bool = True) -> bool:
@@ -339,32 +337,42 @@ class Lanes(Generic[Row]):
         self._rescan = self._scanning
         self._scanning = True
 
-    def _scan_step(self) -> Lane[Row] | None:
-        key = self._backlog.next_key(self._cursor)
-        if key is None:
+    def _scan_step(self) -> list[Lane[Row]]:
+        found = self._backlog.page(self._cursor)
+        if not found:
             self._scanning = self._rescan
             self._rescan = False
             self._cursor = ""
-            return None
-        self._cursor = key
-        lane = self._lanes.get(key)
-        if lane is None:
-            lane = self.open(key)
-            if not lane.more:
-                lane.more = True
-                lane.beyond = None
-        elif key not in self._hungry:
-            return None
-        return lane if self._feed(lane) else None
+        fed: list[Lane[Row]] = []
+        for key, rows in found:
+            if not self._has_room:
+                break
+            self._cursor = key
+            lane = self._lanes.get(key)
+            if lane is None:
+                lane = self.open(key)
+                if not lane.more:
+                    lane.more = True
+                    lane.beyond = None
+            elif key not in self._hungry:
+                continue
+            if self._feed(lane, rows):
+                fed.append(lane)
+        return fed
 
-    def _feed(self, lane: Lane[Row]) -> bool:
-        """Read a page, if the lane wants one still: a scan may have fed it since it asked."""
+    def _feed(self, lane: Lane[Row], rows: list[Row] | None = None) -> bool:
+        """Read a page, if the lane wants one still: a scan may have fed it since it asked.
+
+        Args:
+            rows: All its open rows, where they are read already.
+        """
         self._hungry.pop(lane.key, None)
         wants = lane.more and not lane.queue and not lane.paused and lane.due_us is None
-        return wants and self._read_page(lane)
+        if wants and rows is not None and len(rows) < self._page:
+            return self._take_page(lane, [row for row in rows if row.seq > lane.last_seq])
+        return wants and self._take_page(lane, self._backlog.rows(lane.key, lane.last_seq, self._page))
 
-    def _read_page(self, lane: Lane[Row]) -> bool:
-        rows = self._backlog.rows(lane.key, lane.last_seq, self._page)
+    def _take_page(self, lane: Lane[Row], rows: list[Row]) -> bool:
         lane.more = len(rows) >= self._page
         for row in rows:
             lane.queue.append(row)

@@ -34,13 +34,15 @@ def split_place(place: int) -> tuple[int, int]:
 class PendingRow:
     """An outbox row in a lane. It never holds a token: what a handler decided is never held back."""
 
-    __slots__ = ("content", "is_looked_up", "is_parked", "lookups", "record", "target")
+    __slots__ = ("content", "has_place", "is_looked_up", "is_parked", "lookups", "record", "target")
 
     holds_token = False
 
     def __init__(self, record: OutboxRecord, content: OutboundContent) -> None:
         self.record = record
         self.content = content
+        self.has_place = False
+        """It has a place among the bulk sends that start, see `StartShare`."""
         self.lookups = 0
         self.is_looked_up = False
         self.is_parked = False

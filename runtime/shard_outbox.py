@@ -13,12 +13,7 @@ from .backlog import OutboxBacklog
 from .effects import Effect
 from .lanes import Lanes
 from .outbox_holds import is_blocked, is_drop, is_later_part, may_not_start, may_ride, moves_of_drop
-from .outbox_rules import (
-    Release,
-    Start,
-    next_outbox_record,
-    outbox_move,
-)
+from .outbox_rules import Release, Start, next_outbox_record, outbox_move
 from .outbox_steps import placed
 from .resplit import pieces_of, resplit
 from .retry import rest_us
@@ -29,6 +24,7 @@ from .send_refusal import refuse_unreachable
 from .send_target import give_up, lacks_target
 from .shard_lookups import end_lookup
 from .shard_messages import LookedUp, SendDue, SendEnded
+from .start_share import end_start, hold_start
 from .turn_plan import OutboxLane, Planned, plan_effects
 
 if TYPE_CHECKING:
@@ -226,9 +222,10 @@ class ShardOutbox:
             return lane, False
         if key in delivery.recipients.unreachable:
             return lane, False
-        if not delivery.line.try_take(key, is_bulk=row.content.is_bulk):
+        is_bulk = row.content.is_bulk
+        if not delivery.line.try_take(key, is_bulk=is_bulk):
             return lane, False
-        self._shard.hold(delivery.pool)
+        hold_start(self._shard, delivery, row, is_bulk=is_bulk)
         lane.busy = True
         self.lanes.pause(lane)
         return lane, True
@@ -236,14 +233,14 @@ class ShardOutbox:
     def _unreserve(self, lane: OutboxLane, row: PendingRow) -> None:
         lane.busy = False
         delivery = self._services.deliveries[row.record.channel]
-        self._shard.unhold(delivery.pool)
+        end_start(self._shard, delivery, row)
         delivery.line.give_back(row.record.conversation_key)
 
     def _start(self, lane: OutboxLane, row: PendingRow) -> None:
         """Send a row whose start is on disk and whose slot is reserved."""
         delivery = self._services.deliveries[row.record.channel]
         send = Send(self._shard, lane, row, delivery)
-        self._shard.unhold(delivery.pool)
+        end_start(self._shard, delivery, row)
         if self._shard.is_stopping:
             move = outbox_move(
                 row.record, Release(), now_us=self._services.clock.wall_us(), claim=row.record.claim
@@ -285,16 +282,16 @@ class ShardOutbox:
                 self.lanes.release(self.lanes.take(lane))
                 self.back_off(lane, row, rest)
                 return
-            if delivery.line.try_take(record.conversation_key, is_bulk=row.content.is_bulk):
-                self._shard.hold(delivery.pool)
-                self._line_up(lane, delivery)
+            is_bulk = row.content.is_bulk
+            if delivery.line.try_take(record.conversation_key, is_bulk=is_bulk):
+                self._line_up(lane, delivery, is_bulk=is_bulk)
             else:
                 lane.waiting = True
                 delivery.line.wait(
                     record.conversation_key,
-                    partial(self._granted, lane, delivery),
+                    partial(self._granted, lane, delivery, is_bulk=is_bulk),
                     partial(self._look_again, lane),
-                    is_bulk=row.content.is_bulk,
+                    is_bulk=is_bulk,
                 )
             return
         self.lanes.settle(lane)
@@ -304,22 +301,22 @@ class ShardOutbox:
         if self._shard.outbox is self:
             self.look(lane)
 
-    def _granted(self, lane: OutboxLane, delivery: DeliveryActor) -> bool:
+    def _granted(self, lane: OutboxLane, delivery: DeliveryActor, *, is_bulk: bool) -> bool:
         lane.waiting = False
         may_go = self._shard.outbox is self and not self._services.draining and lane.is_ready
         if may_go:
-            self._shard.hold(delivery.pool)
-            self._line_up(lane, delivery)
+            self._line_up(lane, delivery, is_bulk=is_bulk)
         return may_go
 
-    def _line_up(self, lane: OutboxLane, delivery: DeliveryActor) -> None:
+    def _line_up(self, lane: OutboxLane, delivery: DeliveryActor, *, is_bulk: bool) -> None:
         """Start the head with the next flush, or look it up first. A slot is reserved."""
         row = self.lanes.take(lane)
+        hold_start(self._shard, delivery, row, is_bulk=is_bulk)
         lane.busy = True
         if row.record.state is OutboxState.UNCERTAIN and delivery.can_look_up and not row.is_looked_up:
             send = Send(self._shard, lane, row, delivery, is_lookup=True)
             self.sends[row.record.id] = send
-            self._shard.unhold(delivery.pool)
+            end_start(self._shard, delivery, row)
             delivery.pool.start(send)
             return
         self._to_start.append((lane, row))
@@ -328,7 +325,6 @@ class ShardOutbox:
     def end(self, send: Send, moves: tuple[OutboxMove, ...], facts: tuple[Fact, ...] = ()) -> None:
         """Commit the end of a send or look-up together with the start of the next one of the conversation."""
         shard, lane, row = self._shard, send.lane, send.row
-        pool = send.delivery.pool
         after = moves[-1].after
         now_us = self._services.clock.wall_us()
         if is_drop(moves[-1]):
@@ -340,7 +336,7 @@ class ShardOutbox:
             all_moves = moves
         else:
             send.holds_slot = False
-            shard.hold(pool)
+            hold_start(shard, send.delivery, following, is_bulk=following.content.is_bulk)
             all_moves = (*moves, following.start_move(now_us))
 
         def then(_: Committed) -> None:
