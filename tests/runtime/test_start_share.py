@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -45,7 +46,7 @@ def _broadcast(line: SendLine[Job], count: int) -> list[int]:
         return True
 
     for number in range(count):
-        line.wait(f"fake:b{number}", lambda number=number: go(number), _never, is_bulk=True)
+        line.wait(f"fake:b{number}", partial(go, number), _never, is_bulk=True)
     return gone
 
 
