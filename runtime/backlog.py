@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Final
+
 from ..storage.port import Reader
 from .send import PendingRow, split_place
 from .turn import QueuedRow
+
+_PAGE_ROWS: Final = 32
 
 
 class InboxBacklog:
@@ -14,9 +19,10 @@ class InboxBacklog:
         self._reader = reader
         self._shard = shard
 
-    def next_key(self, after: str) -> str | None:
+    def page(self, after: str) -> list[tuple[str, list[QueuedRow] | None]]:
         """The next conversation with open rows."""
-        return self._reader.next_inbox_key(self._shard, after)
+        key = self._reader.next_inbox_key(self._shard, after)
+        return [] if key is None else [(key, None)]
 
     def rows(self, key: str, after_seq: int, limit: int) -> list[QueuedRow]:
         """Open rows of one conversation; read from disk, they hold no token."""
@@ -31,9 +37,19 @@ class OutboxBacklog:
         self._reader = reader
         self._shard = shard
 
-    def next_key(self, after: str) -> str | None:
-        """The next conversation with open rows."""
-        return self._reader.next_outbox_key(self._shard, after)
+    def page(self, after: str) -> list[tuple[str, list[PendingRow] | None]]:
+        """The next conversations with open rows: a broadcast is one row in each of many, read together."""
+        stored = self._reader.outbox_page(self._shard, after, _PAGE_ROWS)
+        found: list[tuple[str, list[PendingRow] | None]] = [
+            (key, [PendingRow(row.record, row.content) for row in rows])
+            for key, rows in itertools.groupby(stored, lambda row: row.record.conversation_key)
+        ]
+        if len(stored) == _PAGE_ROWS:
+            # The last one may have more rows than were read.
+            key = found.pop()[0]
+            if not found:
+                found.append((key, None))
+        return found
 
     def rows(self, key: str, after_seq: int, limit: int) -> list[PendingRow]:
         """Open rows of one conversation; `after_seq` is a place in the lane."""

@@ -30,8 +30,12 @@ Row = TypeVar("Row", bound=LaneRow)
 class Backlog(Protocol[Row]):
     """The two reads a shard's lanes need."""
 
-    def next_key(self, after: str) -> str | None:
-        """The first conversation after this key that has open rows."""
+    def page(self, after: str) -> list[tuple[str, list[Row] | None]]:
+        """The next conversations after this key that have open rows, in the order of their keys.
+
+        Returns:
+            Each with all its open rows, or with None where `rows` has to read them; empty behind the last one.
+        """
         ...
 
     def rows(self, key: str, after_seq: int, limit: int) -> list[Row]:

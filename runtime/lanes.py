@@ -26,6 +26,7 @@ from typing import Final, Generic
 from .defaults import HUNGRY_LANES, WARM_LANES
 from .lane import Lane
 from .lane_row import Backlog, Row
+from .scan import Scan
 from .warm import WarmKeys
 
 _READS_AT_ONCE: Final = 64
@@ -66,10 +67,7 @@ class Lanes(Generic[Row]):
         # By key, in the order they are read.
         self._hungry: OrderedDict[str, Lane[Row]] = OrderedDict()
         self._held = 0
-        self._cursor = ""
-        self._scanning = True
-        self._rescan = False
-        self._unseen = False
+        self._scan = Scan()
 
     def __len__(self) -> int:
         return len(self._lanes)
@@ -77,7 +75,7 @@ class Lanes(Generic[Row]):
     @property
     def is_quiet(self) -> bool:
         """No lane has anything to do, and nothing open can be on disk unseen."""
-        return not self._scanning and not self._unseen and len(self._lanes) == len(self._warm)
+        return self._scan.is_over and len(self._lanes) == len(self._warm)
 
     @property
     def held_rows(self) -> int:
@@ -97,7 +95,7 @@ class Lanes(Generic[Row]):
         lane = self._lanes.get(key)
         if lane is not None:
             return not lane.more
-        return not (self._unseen or self._rescan) and (not self._scanning or key <= self._cursor)
+        return self._scan.has_passed(key)
 
     def may_hold_token(self, key: str) -> bool:
         """Whether one more message of this conversation may hold a token."""
@@ -108,9 +106,8 @@ class Lanes(Generic[Row]):
         """The lane of a conversation, made if it is not in memory."""
         lane = self._lanes.get(key)
         if lane is None:
-            unseen = self._unseen or self._rescan or (self._scanning and key > self._cursor)
             lane = self._lanes[key] = Lane(key)
-            if unseen:
+            if not self._scan.is_over and not self._scan.has_passed(key):
                 lane.more = True
                 lane.beyond = None
                 self._want_page(lane)
@@ -300,11 +297,7 @@ class Lanes(Generic[Row]):
         return len(self._warm) > 0
 
     def sweep(self) -> bool:
-        """Evict the lanes that have been idle since before the last sweep.
-
-        Returns:
-            Whether idle lanes are left for the next one.
-        """
+        """Evict the lanes that have been idle since before the last sweep; answers whether idle ones are left."""
         for key in self._warm.sweep():
             self._evict(key)
         return self.has_warm
@@ -324,15 +317,13 @@ class Lanes(Generic[Row]):
                 lane = next(iter(self._hungry.values()))
                 if self._feed(lane):
                     fed.append(lane)
-            if scan and self._scanning and self._has_room:
-                found = self._scan_step()
-                if found is not None:
-                    fed.append(found)
+            if scan and self._scan.is_on and self._has_room:
+                fed += self._scan_step()
         return fed
 
     def can_refill(self, *, scan: bool = True) -> bool:
         """Whether `refill` has something to read and room for it."""
-        return bool(self._hungry or (scan and self._scanning)) and self._has_room
+        return bool(self._hungry or (scan and self._scan.is_on)) and self._has_room
 
     @property
     def _has_room(self) -> bool:
@@ -343,42 +334,47 @@ class Lanes(Generic[Row]):
         if lane.queue or lane.busy or lane.arriving or lane.waiting:
             return False
         self._evict(lane.key)
-        self._unseen = True
+        self._scan.leave_behind()
         return True
 
     def restart_scan(self) -> None:
         """Walk the conversations once more: something was left on disk without a lane."""
-        self._unseen = False
-        self._rescan = self._scanning
-        self._scanning = True
+        self._scan.restart()
 
-    def _scan_step(self) -> Lane[Row] | None:
-        key = self._backlog.next_key(self._cursor)
-        if key is None:
-            self._scanning = self._rescan
-            self._rescan = False
-            self._cursor = ""
-            return None
-        self._cursor = key
-        lane = self._lanes.get(key)
-        if lane is None:
-            lane = self.open(key)
-            if not lane.more:
-                lane.more = True
-                lane.beyond = None
-        elif key not in self._hungry:
-            return None
-        return lane if self._feed(lane) else None
+    def _scan_step(self) -> list[Lane[Row]]:
+        found = self._backlog.page(self._scan.cursor)
+        if not found:
+            self._scan.end_round()
+        fed: list[Lane[Row]] = []
+        for key, rows in found:
+            if not self._has_room:
+                break
+            self._scan.cursor = key
+            lane = self._lanes.get(key)
+            if lane is None:
+                lane = self.open(key)
+                if not lane.more:
+                    lane.more = True
+                    lane.beyond = None
+            elif key not in self._hungry:
+                continue
+            if self._feed(lane, rows):
+                fed.append(lane)
+        return fed
 
-    def _feed(self, lane: Lane[Row]) -> bool:
-        """Read a page, if the lane wants one still: a scan may have fed it since it asked."""
+    def _feed(self, lane: Lane[Row], rows: list[Row] | None = None) -> bool:
+        """Read a page if the lane wants one still, or take `rows`: all its open rows, where they are read already."""
         self._hungry.pop(lane.key, None)
         wants = lane.more and not lane.queue and not lane.paused and lane.due_us is None
+        if wants and rows is not None and len(rows) < self._page:
+            return self._take_page(lane, [row for row in rows if row.seq > lane.last_seq], self._page)
         return wants and self.read_on(lane, self._page)
 
     def read_on(self, lane: Lane[Row], limit: int) -> bool:
         """Read so many rows behind those in memory. Beyond a page they have to be at work at once."""
-        rows = self._backlog.rows(lane.key, lane.last_seq, limit)
+        return self._take_page(lane, self._backlog.rows(lane.key, lane.last_seq, limit), limit)
+
+    def _take_page(self, lane: Lane[Row], rows: list[Row], limit: int) -> bool:
         lane.more = len(rows) >= limit
         for row in rows:
             lane.queue.append(row)

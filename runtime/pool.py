@@ -68,7 +68,8 @@ class WorkerPool(Generic[J]):
     """
 
     def __init__(self, slots: int, work: Callable[[J], Awaitable[None]]) -> None:
-        self._slots = slots
+        self.slots = slots
+        """Jobs under way at once."""
         self._free = slots
         self._work = work
         self._line: deque[Callable[[], bool]] = deque()
@@ -88,7 +89,7 @@ class WorkerPool(Generic[J]):
     @property
     def is_idle(self) -> bool:
         """No slot is taken."""
-        return self._free == self._slots
+        return self._free == self.slots
 
     def try_reserve(self) -> bool:
         """Reserve a slot, unless none is free or somebody stands in line."""
@@ -182,7 +183,7 @@ class WorkerPool(Generic[J]):
         if self._parked:
             self._waking = True
             trio.lowlevel.reschedule(self._parked.popleft())
-        elif self._workers < self._slots:
+        elif self._workers < self.slots:
             self._waking = True
             self._workers += 1
             self._nursery.start_soon(self._worker)

@@ -41,6 +41,7 @@ class PendingRow:
     def __init__(self, record: OutboxRecord, content: OutboundContent) -> None:
         self.record = record
         self.content = content
+        """It has a place among the bulk sends that start, see `StartShare`."""
         self.lookups = 0
         self.is_looked_up = False
         self.is_parked = False

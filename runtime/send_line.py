@@ -19,6 +19,7 @@ import trio
 from .alarms import Alarms
 from .pool import Job, WorkerPool
 from .rates import Chat, Rate, RateLimits, after_return, after_take, wait_s
+from .start_share import StartShare, bulk_quantum_s, bulk_rate
 
 J = TypeVar("J", bound=Job)
 
@@ -57,6 +58,10 @@ class SendLine(Generic[J]):
         self._chat_of = chat_of
         self._alarms = alarms
         self._is_limited = limits.chat is not None or limits.group is not None or limits.bot is not None
+        self._bulk_bot = bulk_rate(limits.bot)
+        self._bulk_quantum_s = bulk_quantum_s(self._bulk_bot)
+        self.share = StartShare(pool.slots, self._place_came)
+        """What bulk sends may start at once."""
         self._bot_full_s = -math.inf
         self._bot_paused_s = -math.inf
         self._full_s: dict[str, float] = {}
@@ -78,7 +83,8 @@ class SendLine(Generic[J]):
     def try_take(self, key: str, *, is_bulk: bool) -> bool:
         """Take a slot and permits for the head of a conversation, unless something stands before it."""
         if not (
-            self._is_limited
+            is_bulk
+            or self._is_limited
             or self._paused_s
             or self._lines[0]
             or self._lines[1]
@@ -86,25 +92,27 @@ class SendLine(Generic[J]):
             or self._bot_paused_s != -math.inf
         ):
             # Nothing but slots can hold it up, as in nearly all channels nearly always.
+            self.share.is_answering = True
             return not self.is_stopped and self._pool.try_reserve()
-        if self.is_stopped or self._lines[0] or (is_bulk and self._lines[1]):
+        if not self._may_pass(is_bulk=is_bulk):
             return False
         chat, now_s = self._chat_of(key), trio.current_time()
-        if self._bot_wait_s(now_s) > 0 or self._chat_wait_s(chat, now_s) > 0 or not self._pool.try_reserve():
+        if self._must_wait(chat, now_s, is_bulk=is_bulk) or not self._pool.try_reserve():
             return False
-        self._take_permits(chat, now_s)
+        self._take_permits(chat, now_s, is_bulk=is_bulk)
         return True
 
     def try_ride(self, key: str, *, is_bulk: bool) -> bool:
         """Take permits for the next send of a conversation whose slot is at hand, unless somebody else waits."""
-        if self.is_stopped or self._pool.has_line or self._lines[0] or (is_bulk and self._lines[1]):
+        if self._pool.has_line or not self._may_pass(is_bulk=is_bulk):
             return False
-        if self.is_free:
+        if self.is_free and not is_bulk:
+            self.share.is_answering = True
             return True
         chat, now_s = self._chat_of(key), trio.current_time()
-        if self._bot_wait_s(now_s) > 0 or self._chat_wait_s(chat, now_s) > 0:
+        if self._must_wait(chat, now_s, is_bulk=is_bulk):
             return False
-        self._take_permits(chat, now_s)
+        self._take_permits(chat, now_s, is_bulk=is_bulk)
         return True
 
     def wait(
@@ -193,8 +201,17 @@ class SendLine(Generic[J]):
     def _rate_of(self, chat: Chat) -> Rate | None:
         return self._limits.group if chat.is_group else self._limits.chat
 
-    def _bot_wait_s(self, now_s: float) -> float:
-        rate = self._limits.bot
+    def _may_pass(self, *, is_bulk: bool) -> bool:
+        """Whether nothing stands before a send that asks out of line."""
+        if self.is_stopped or self._lines[0]:
+            return False
+        return not is_bulk or (not self._lines[1] and self.share.has_room)
+
+    def _must_wait(self, chat: Chat, now_s: float, *, is_bulk: bool) -> bool:
+        return self._bot_wait_s(now_s, is_bulk=is_bulk) > 0 or self._chat_wait_s(chat, now_s) > 0
+
+    def _bot_wait_s(self, now_s: float, *, is_bulk: bool) -> float:
+        rate = self._bulk_bot if is_bulk else self._limits.bot
         wait = 0.0 if rate is None else wait_s(rate, self._bot_full_s, now_s)
         return max(wait, self._bot_paused_s - now_s)
 
@@ -203,7 +220,11 @@ class SendLine(Generic[J]):
         wait = 0.0 if rate is None else wait_s(rate, self._full_s.get(chat.id, -math.inf), now_s)
         return max(wait, self._paused_s.get(chat.id, -math.inf) - now_s)
 
-    def _take_permits(self, chat: Chat, now_s: float) -> None:
+    def _take_permits(self, chat: Chat, now_s: float, *, is_bulk: bool) -> None:
+        if is_bulk:
+            self.share.take()
+        else:
+            self.share.is_answering = True
         if self._limits.bot is not None:
             self._bot_full_s = after_take(self._limits.bot, self._bot_full_s, now_s)
         rate = self._rate_of(chat)
@@ -237,8 +258,10 @@ class SendLine(Generic[J]):
         while self._resting and self._resting[0][0] <= now_s:
             entry = heapq.heappop(self._resting)[2]
             self._lines[entry.is_bulk].append(entry)
-        while (line := self._lines[0] or self._lines[1]) and self._bot_wait_s(now_s) <= 0:
-            chat = line[0].chat
+        while line := self._lines[0] or self._lines[1]:
+            chat, is_bulk = line[0].chat, line[0].is_bulk
+            if self._bot_wait_s(now_s, is_bulk=is_bulk) > 0 or (is_bulk and not self.share.has_room):
+                break
             chat_wait = self._chat_wait_s(chat, now_s)
             if chat_wait > 0:
                 heapq.heappush(self._resting, (now_s + chat_wait, next(self._count), line.popleft()))
@@ -246,10 +269,12 @@ class SendLine(Generic[J]):
             if not self._has_slot():
                 break
             self._slots_held -= 1
-            self._take_permits(chat, now_s)
+            self._take_permits(chat, now_s, is_bulk=is_bulk)
             if not line.popleft().granted():
                 self._return_permits(chat)
                 self._slots_held += 1
+                if is_bulk:
+                    self.share.give_back()
         while self._slots_held:
             self._slots_held -= 1
             self._pool.give_back()
@@ -274,12 +299,17 @@ class SendLine(Generic[J]):
         self._serve()
         return True
 
+    def _place_came(self) -> None:
+        if self._lines[1]:
+            self._serve()
+
     def _ring_later(self, now_s: float) -> None:
         due_s = self._resting[0][0] if self._resting else math.inf
         if self._lines[0] or self._lines[1]:
-            bot_wait = self._bot_wait_s(now_s)
+            is_bulk = not self._lines[0]
+            bot_wait = self._bot_wait_s(now_s, is_bulk=is_bulk)
             if bot_wait > 0:
-                due_s = min(due_s, now_s + bot_wait)
+                due_s = min(due_s, now_s + (max(bot_wait, self._bulk_quantum_s) if is_bulk else bot_wait))
         if due_s < self._alarm_s:
             self._alarm_s = due_s
             self._alarms.after(max(0.0, due_s - now_s), self._ring)

@@ -7,7 +7,7 @@ from ..actors.value import value
 from ..storage.commands import OutboxMove
 from ..storage.records import OnUncertain, OutboxRecord, OutboxState
 from .channel import Degradation, NotSent, SendOutcome, Sent, Uncertain
-from .defaults import PAUSE_JITTER_S
+from .defaults import MIN_DELAY_S, PAUSE_JITTER_S
 from .outbox_rules import Defer, Drop, Failed, FoundAtStart, OutboxEvent, Release, outbox_move, sent_move
 from .outbox_rules import Sent as SentEvent
 from .outbox_rules import Uncertain as UncertainEvent
@@ -101,8 +101,8 @@ def lets_next_go(record: OutboxRecord) -> bool:
 
 
 def _pause_us(after_s: float, unit: float) -> int:
-    """What a platform asks for, a little longer so that not all come back at once."""
-    return round((after_s + unit * PAUSE_JITTER_S) * 1e6)
+    """What a platform asks for, a little longer so that not all come back at once; never nothing, whatever it asks."""
+    return round(max(MIN_DELAY_S, after_s + unit * PAUSE_JITTER_S) * 1e6)
 
 
 def _unknown(

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 import trio
 
+from ..actors.content import Content
 from ..actors.errors import BusError, Code
 from ..actors.keys import check_conversation_key
 from ..actors.names import canonical
 from ..storage.commands import Duplicate, Stored
 from ..storage.records import OnUncertain, OutboundContent, OutboxRecord, OutboxState
-from .context_checks import check_text, checked_policy
+from .content_checks import checked_content
+from .context_checks import checked_policy
 from .handled import code_of, end_of_send
 from .loops import check_trio_task
 from .publish_send import publish_send
@@ -58,7 +60,7 @@ class Sender:
         self,
         channel: str,
         key: str,
-        text: str,
+        content: str | Content,
         idempotency_key: str,
         *,
         bulk: bool = False,
@@ -73,13 +75,15 @@ class Sender:
         Args:
             channel: The channel's name.
             key: The conversation key; its prefix must be the channel's.
-            text: At least one visible character, no lone surrogates, at most 1 MiB.
+            content: A text (at least one visible character, no lone surrogates, at most 1 MiB), or a medium, an edit, a
+                deletion, an action (`shardline.content`) that the channel takes. A send of yours is named by
+                `SendRef(channel, idempotency_key)`.
             idempotency_key: Yours: the same key is sent once, however often this is called.
             bulk: Part of a broadcast: answers to people go first.
             on_uncertain: `park`, `resend` or `drop`, where this send's own policy differs from the channel's.
             timeout_s: Seconds to wait for the end; None waits as long as it takes. It is on disk in any case.
         Raises:
-            BusError: IDEMPOTENCY_KEY_REQUIRED; IDENTITY_MISMATCH, the key is used for another text or conversation;
+            BusError: IDEMPOTENCY_KEY_REQUIRED; IDENTITY_MISMATCH, the key is used for another content or conversation;
                 INVALID_MESSAGE, TOO_LARGE, UNKNOWN_CHANNEL; BUS_CLOSED; STORE_FULL, STORE_BUSY, STORE_IO.
             trio.Cancelled: Before the hand-over nothing is stored; after it the send goes on.
         """
@@ -90,11 +94,12 @@ class Sender:
         services = self._services
         name = canonical(idempotency_key, "idempotency_key")
         check_conversation_key(key)
-        check_channel(services, canonical(channel, "channel"), key)
-        check_text(text, name)
-        content = OutboundContent(text=text, on_uncertain=checked_policy(on_uncertain), is_bulk=bulk)
+        caps = check_channel(services, canonical(channel, "channel"), key)
+        text, rich = checked_content(content, name, channel, caps)
+        policy = checked_policy(on_uncertain)
+        stored = OutboundContent(text=text, on_uncertain=policy, is_bulk=bulk, rich=rich)
         due_s = float("inf") if timeout_s is None else trio.current_time() + timeout_s
-        outcomes = await publish_send(channel, key, name, content, services)
+        outcomes = await publish_send(channel, key, name, stored, services)
         was_sent = all(self._was_sent(outcome) for outcome in outcomes)
         with trio.move_on_at(due_s):
             first: OutboxRecord | None = None

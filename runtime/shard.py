@@ -49,6 +49,7 @@ from .shard_messages import (
     TurnEnded,
 )
 from .shard_outbox import ShardOutbox
+from .start_share import StartShare
 
 if TYPE_CHECKING:
     from .send import Send
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
 
 _STOP_S = 5.0
 _MAILBOX = 8_192
-Pool = WorkerPool[Any]
+Pool = WorkerPool[Any] | StartShare
 
 
 class ShardActor(Actor[ShardMessage]):

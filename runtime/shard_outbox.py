@@ -129,8 +129,6 @@ class ShardOutbox:
         if lane is not None:
             self.look(lane)
 
-    # --- starting --------------------------------------------------------------------------------------------
-
     @property
     def wants_flush(self) -> bool:
         """Whether the store has rows that the window has room for."""
@@ -178,8 +176,6 @@ class ShardOutbox:
         if send.outcome_message is not None:
             self._shard.tell(send.outcome_message)
 
-    # --- outcomes --------------------------------------------------------------------------------------------
-
     def send_ended(self, message: SendEnded) -> None:
         """Record what became of a send, and let the next one of its conversation start in the same commit."""
         send = message.send
@@ -220,7 +216,7 @@ class ShardOutbox:
             return lane, False
         if not delivery.line.try_take(key, is_bulk=content.is_bulk):
             return lane, False
-        shard.held[delivery.pool] += 1
+        self._hold(delivery, content)
         lane.busy = True
         lane.paused = True
         return lane, True
@@ -228,14 +224,28 @@ class ShardOutbox:
     def _unreserve(self, lane: OutboxLane, row: PendingRow) -> None:
         lane.busy = False
         delivery = self._services.deliveries[row.record.channel]
-        self._shard.held[delivery.pool] -= 1
+        self._unhold(delivery, row.content)
         delivery.line.give_back(row.record.conversation_key)
+
+    def _hold(self, delivery: DeliveryActor, content: OutboundContent) -> None:
+        """What the line gave is lost with the shard, until the start is on disk."""
+        held = self._shard.held
+        held[delivery.pool] += 1
+        if content.is_bulk:
+            held[delivery.line.share] += 1
+
+    def _unhold(self, delivery: DeliveryActor, content: OutboundContent) -> None:
+        held = self._shard.held
+        held[delivery.pool] -= 1
+        if content.is_bulk:
+            held[delivery.line.share] -= 1
+            delivery.line.share.give_back()
 
     def _start(self, lane: OutboxLane, row: PendingRow) -> None:
         """Send a row whose start is on disk and whose slot is reserved."""
         delivery = self._services.deliveries[row.record.channel]
         send = Send(self._shard, lane, row, delivery)
-        self._shard.held[delivery.pool] -= 1
+        self._unhold(delivery, row.content)
         if self._shard.is_stopping:
             now_us = self._services.clock.wall_us()
             move = outbox_move(row.record, Release(), now_us=now_us, claim=row.record.claim)
@@ -248,21 +258,17 @@ class ShardOutbox:
         """See whether the lane's head can start, has to wait, or can go."""
         services = self._services
         while lane.is_ready and not services.draining:
-            row = lane.queue[0]
+            row, reader = lane.queue[0], services.store.reader
             record = row.record
             delivery = services.deliveries.get(record.channel)
             parked = record.state is OutboxState.UNCERTAIN and (
                 record.next_attempt_at_us is None or (row.is_looked_up and row.is_parked)
             )
             idle = delivery is None or delivery.line.is_stopped or parked
-            if (
-                delivery is None
-                or idle
-                or may_not_start(record, delivery.adapter.caps, services.store.reader)
-            ):
+            if delivery is None or idle or may_not_start(record, delivery.adapter.caps, reader):
                 self.lanes.release(self.lanes.take(lane))
                 continue
-            if lacks_target(row, services.store.reader):
+            if lacks_target(row, reader):
                 give_up(self._shard, self, lane, row, services)
                 return
             if record.conversation_key in delivery.recipients.unreachable.marks and refuse_unreachable(
@@ -276,8 +282,8 @@ class ShardOutbox:
                 self.lanes.release(self.lanes.take(lane))
                 self.back_off(lane, row, rest)
                 return
-            if delivery.line.try_take(record.conversation_key, is_bulk=row.content.is_bulk):
-                self._shard.held[delivery.pool] += 1
+            is_bulk = row.content.is_bulk
+            if delivery.line.try_take(record.conversation_key, is_bulk=is_bulk):
                 self._line_up(lane, delivery)
             else:
                 lane.waiting = True
@@ -285,7 +291,7 @@ class ShardOutbox:
                     record.conversation_key,
                     partial(self._granted, lane, delivery),
                     partial(self._look_again, lane),
-                    is_bulk=row.content.is_bulk,
+                    is_bulk=is_bulk,
                 )
             return
         self.lanes.settle(lane)
@@ -299,18 +305,18 @@ class ShardOutbox:
         lane.waiting = False
         may_go = self._shard.outbox is self and not self._services.draining and lane.is_ready
         if may_go:
-            self._shard.held[delivery.pool] += 1
             self._line_up(lane, delivery)
         return may_go
 
     def _line_up(self, lane: OutboxLane, delivery: DeliveryActor) -> None:
         """Start the head with the next flush, or look it up first. A slot is reserved."""
         row = self.lanes.take(lane)
+        self._hold(delivery, row.content)
         lane.busy = True
         if row.record.state is OutboxState.UNCERTAIN and delivery.can_look_up and not row.is_looked_up:
             send = Send(self._shard, lane, row, delivery, is_lookup=True)
             self.sends[row.record.id] = send
-            self._shard.held[delivery.pool] -= 1
+            self._unhold(delivery, row.content)
             delivery.pool.start(send)
             return
         self._to_start.append((lane, row))
@@ -321,7 +327,6 @@ class ShardOutbox:
     ) -> None:
         """Commit the end of a send or look-up together with the start of the next one of the conversation."""
         shard, lane, row = self._shard, send.lane, send.row
-        pool = send.delivery.pool
         after = moves[-1].after
         if is_drop(moves[-1]):
             self.lanes.drop(lane, lambda waiting: is_later_part(waiting.record, after))
@@ -332,7 +337,7 @@ class ShardOutbox:
             all_moves = moves
         else:
             send.holds_slot = False
-            shard.held[pool] += 1
+            self._hold(send.delivery, following.content)
             all_moves = (*moves, following.start_move(now_us))
 
         def then(_: Committed) -> None:

@@ -102,10 +102,6 @@ class Reader(Protocol):
         """
         ...
 
-    def next_outbox_key(self, shard: int, after: str) -> str | None:
-        """The first conversation key greater than `after` that has an open outbox row (not sent, not dead)."""
-        ...
-
     def outbox_lane(
         self, shard: int, key: str, after_seq: int, limit: int, *, after_part: int = LAST_PART
     ) -> list[StoredOutbox]:
@@ -113,6 +109,10 @@ class Reader(Protocol):
 
         Rows of one seq (the parts of one text) are never torn apart by `limit`.
         """
+        ...
+
+    def outbox_page(self, shard: int, after: str, limit: int) -> list[StoredOutbox]:
+        """The first open rows of the conversations behind `after`, ordered by (conversation key, seq, part)."""
         ...
 
     def claimed(self) -> list[InboxRecord]:

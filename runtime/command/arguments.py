@@ -28,6 +28,7 @@ FIELDS: Final[Mapping[List, tuple[str, ...]]] = {
 }  # fmt: skip
 """The fields that each list can be filtered by."""
 
+_STATES: Final = (*OutboxState, "held")
 _KINDS: Final[Mapping[List, Kind | None]] = {"inbox": "in", "outbox": "out", "dlq": None, "timers": None}
 _ROW: Final = re.compile(r"(?:(in|out)-)?([0-9]{1,18})")
 _AGE: Final = re.compile(r"([0-9]{1,9})(s|m|h|d|w)")
@@ -94,7 +95,8 @@ def _filters(given: Mapping[str, str], listing: List) -> Filters:
         topic=given.get("topic"),
         channel=given.get("channel"),
         status=None if status is None else InboxStatus(_one_of("status", status, tuple(InboxStatus))),
-        state=None if state is None else OutboxState(_one_of("state", state, tuple(OutboxState))),
+        state=None if state in {None, "held"} else OutboxState(_one_of("state", state or "", _STATES)),
+        is_held=state == "held",
         code=given.get("code"),
         own_code=given.get("own_code"),
         part=None if part is None else _number("part", part),

@@ -21,6 +21,7 @@ from .options import (
     store_option,
 )
 from .output import age, reason, record_of, show_json, show_table
+from .recipients import aliases, unreachable
 from .screen import notice
 from .settle import cancel, resolve
 from .verify import verify
@@ -43,7 +44,8 @@ def list_sends(
 ) -> None:
     """List sends, the newest first.
 
-    Fields to filter by: id, key, channel, state, code, own_code, part, since, until.
+    Fields to filter by: id, key, channel, state, code, own_code, part, since, until. state=held are the parts behind
+    one that waits for a decision.
     """
     chosen = parse_filters(filters, "outbox") if filters else NO_FILTERS
     page = parse_page(limit, offset, after, "out")
@@ -88,6 +90,8 @@ def show(row: str, store: Path, history: bool, as_json: bool) -> None:
 command.add_command(resolve)
 command.add_command(cancel)
 command.add_command(verify)
+command.add_command(aliases)
+command.add_command(unreachable)
 
 
 def _what(line: SendLine) -> str | None:

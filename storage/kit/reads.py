@@ -43,11 +43,15 @@ class StoreReadsKit(StoreContract):
             assert lost.shard != shard
             reader = hand.store.reader
 
-            for next_key in (reader.next_inbox_key, reader.next_outbox_key):
-                found = [next_key(shard, "")]
-                while found[-1] is not None:
-                    found.append(next_key(shard, found[-1]))
-                assert found[:-1] == keys
+            found = [reader.next_inbox_key(shard, "")]
+            while found[-1] is not None:
+                found.append(reader.next_inbox_key(shard, found[-1]))
+            assert found[:-1] == keys
+            page = reader.outbox_page(shard, "", 99)
+            assert [row.record.conversation_key for row in page] == [key for key in keys for _ in range(3)]
+            assert [row.record.seq for row in page[:3]] == sorted(row.record.seq for row in page[:3])
+            assert reader.outbox_page(shard, "", 4) == page[:4]
+            assert reader.outbox_page(shard, keys[0], 99) == page[3:]
             lane = reader.inbox_lane(shard, keys[2], 0, 99)
             assert [row.record.seq for row in lane] == sorted(row.record.seq for row in lane)
             assert len(lane) == 3

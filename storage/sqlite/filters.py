@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 import attrs
 
@@ -14,12 +14,21 @@ from .rows import Row
 Kind = Literal["in", "out"]
 
 
+HELD: Final = (
+    "part > 0 AND status <> 'sent' AND dead_at IS NULL AND uncertain_since IS NULL AND NOT in_flight AND EXISTS"
+    " (SELECT 1 FROM outbox AS earlier WHERE earlier.channel = outbox.channel"
+    " AND earlier.idempotency_key = outbox.idempotency_key AND earlier.part < outbox.part"
+    " AND (earlier.uncertain_since IS NOT NULL OR earlier.dead_at IS NOT NULL))"
+)
+
+
 @attrs.frozen(kw_only=True)
 class Filters:
     """What rows have in common; None is anything.
 
     Attributes:
         kind: Messages (`in`) or sends (`out`).
+        is_held: A part of a text behind one that waits for a decision.
         code, own_code: Of the newest failure.
         part: Partition of a message, part of a send.
         since_us, until_us: Both ends count. For a list of dead rows it is the time of death, else of arrival.
@@ -32,6 +41,7 @@ class Filters:
     channel: str | None = None
     status: InboxStatus | None = None
     state: OutboxState | None = None
+    is_held: bool = False
     code: str | None = None
     own_code: str | None = None
     part: int | None = None
@@ -52,7 +62,7 @@ def inbox_where(filters: Filters, shard_count: int, *, time: str = "accepted_at"
         time: The column that since and until are about.
     """
     return _joined(
-        filters.kind in {None, "in"} and filters.state is None,
+        filters.kind in {None, "in"} and filters.state is None and not filters.is_held,
         None if filters.status is None else inbox_condition(filters.status),
         [*_common(filters, time), ("topic = ?", filters.topic)],
         filters,
@@ -64,7 +74,7 @@ def outbox_where(filters: Filters, shard_count: int, *, time: str = "created_at"
     """The conditions over the table outbox, None if it has no such row; a send has no topic."""
     return _joined(
         filters.kind in {None, "out"} and filters.status is None and filters.topic is None,
-        None if filters.state is None else OUTBOX_CONDITIONS[filters.state],
+        HELD if filters.is_held else None if filters.state is None else OUTBOX_CONDITIONS[filters.state],
         _common(filters, time),
         filters,
         shard_count,

@@ -13,7 +13,7 @@ import msgpack
 
 from ...actors.codec import CODEC_VERSION
 from ..records import ControlStatus, InboxStatus, OutboxState, StoredControl
-from .filters import Filters, Kind, Where, inbox_where, outbox_where
+from .filters import HELD, Filters, Kind, Where, inbox_where, outbox_where
 from .look import Look
 from .reader import CONTROL_COLUMNS, DEAD_OUTBOX, read_control
 from .rows import CONTENT_CODEC, Row
@@ -129,18 +129,12 @@ _STATE: Final = (
     " THEN 'dead' WHEN status = 'failed' THEN 'failed' WHEN in_flight THEN 'flying'"
     " WHEN uncertain_since IS NULL THEN 'ready' ELSE 'uncertain' END"
 )
-_HELD: Final = (
-    "part > 0 AND status <> 'sent' AND dead_at IS NULL AND uncertain_since IS NULL AND NOT in_flight AND EXISTS"
-    " (SELECT 1 FROM outbox AS earlier WHERE earlier.channel = outbox.channel"
-    " AND earlier.idempotency_key = outbox.idempotency_key AND earlier.part < outbox.part"
-    " AND (earlier.uncertain_since IS NOT NULL OR earlier.dead_at IS NOT NULL))"
-)
 _INBOX: Final = (
     "SELECT 'in-' || id, conversation_key, topic, channel, status, part, off, claim, failures, crashes, generation,"
     " accepted_at, started_at, done_at, dead_at, next_at, error_code, own_code, last_error, codec, body FROM inbox"
 )
 _OUTBOX: Final = (
-    f"SELECT 'out-' || id, conversation_key, channel, idempotency_key, part, {_STATE}, {_HELD}, claim, attempts,"
+    f"SELECT 'out-' || id, conversation_key, channel, idempotency_key, part, {_STATE}, {HELD}, claim, attempts,"
     " generation, created_at, last_attempt_at, sent_at, next_attempt_at, uncertain_since, dead_at, error_code,"
     " own_code, last_error, platform_message_id, 'in-' || inbox_id, codec, body FROM outbox"
 )

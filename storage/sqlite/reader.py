@@ -53,12 +53,12 @@ _COUNT_INBOX_LANE: Final = (
     "SELECT count(*), max(seq) FROM inbox INDEXED BY inbox_open"
     f" WHERE shard = ? AND conversation_key = ? AND seq > ? AND {OPEN_INBOX}"
 )
-_NEXT_OUTBOX_KEY: Final = (
-    "SELECT conversation_key FROM outbox INDEXED BY outbox_open"
-    f" WHERE shard = ? AND conversation_key > ? AND {OPEN_OUTBOX} ORDER BY conversation_key LIMIT 1"
-)
 _OUTBOX_LANE_ROWS: Final = (
     f"shard = ?1 AND conversation_key = ?2 AND (seq, part) > (?3, ?5) AND {OPEN_OUTBOX} ORDER BY seq, part"
+)
+_OUTBOX_PAGE: Final = (
+    f"{_OUTBOX} INDEXED BY outbox_open WHERE shard = ? AND conversation_key > ? AND {OPEN_OUTBOX}"
+    " ORDER BY conversation_key, seq, part LIMIT ?"
 )
 # The page ends with the last row of the text that its last row belongs to.
 _OUTBOX_LANE: Final = (
@@ -135,17 +135,16 @@ class SqliteReader(TimerReads, PastReads, PartReads):
         ((count, last),) = self._query(_COUNT_INBOX_LANE, (shard, key, after_seq))
         return cast("int", count), after_seq if last is None else cast("int", last)
 
-    def next_outbox_key(self, shard: int, after: str) -> str | None:
-        """See `Reader`."""
-        rows = self._query(_NEXT_OUTBOX_KEY, (shard, after))
-        return cast("str", rows[0][0]) if rows else None
-
     def outbox_lane(
         self, shard: int, key: str, after_seq: int, limit: int, *, after_part: int = LAST_PART
     ) -> list[StoredOutbox]:
         """See `Reader`."""
         rows = self._query(_OUTBOX_LANE, (shard, key, after_seq, limit, after_part))
         return [read_outbox(row) for row in rows]
+
+    def outbox_page(self, shard: int, after: str, limit: int) -> list[StoredOutbox]:
+        """See `Reader`."""
+        return [read_outbox(row) for row in self._query(_OUTBOX_PAGE, (shard, after, limit))]
 
     def claimed(self) -> list[InboxRecord]:
         """See `Reader`."""

@@ -27,9 +27,10 @@ class Disk:
     def __init__(self) -> None:
         self.open: dict[str, dict[int, int]] = {}
 
-    def next_key(self, after: str) -> str | None:
-        """The first conversation after `after` with open rows."""
-        return min((key for key, rows in self.open.items() if rows and key > after), default=None)
+    def page(self, after: str) -> list[tuple[str, list[Row] | None]]:
+        """The first conversation after `after` with open rows, and now and then those rows."""
+        key = min((key for key, rows in self.open.items() if rows and key > after), default=None)
+        return [] if key is None else [(key, self.rows(key, 0, 99) if len(key) % 2 else None)]
 
     def rows(self, key: str, after_seq: int, limit: int) -> list[Row]:
         """Its open rows in order, as fresh objects."""

@@ -8,6 +8,7 @@ from trio.testing import MockClock
 
 from shardline import BusError, BusMessage, Code, Context, Permanence, RetryPolicy, Topology
 from shardline.adapters.base import ChannelCaps, NotSent, Rate, RateLimits, Sent, Uncertain
+from shardline.content import Action, Delete, Edit, Media, SendRef
 from shardline.testing import FakeChannel, Harness
 
 
@@ -150,3 +151,29 @@ async def test_a_text_of_several_parts_has_ended_when_its_last_part_has(autojump
         channel.script(Sent("1"), Uncertain("no answer"))
         unknown = await bot.runtime.sender.send("fake", "fake:a", "aaaabbbbcccc", "k2")
         assert (unknown.status, unknown.outbox_id) == ("uncertain", bot.outbox("fake:a")[4].id)
+
+
+async def test_it_takes_all_that_a_handler_may_send(autojump_clock: MockClock) -> None:
+    channel = FakeChannel("fake", ChannelCaps(contents=("text", "media", "edit", "delete", "action")))
+    async with Harness(silent(), channels=[channel]) as bot:
+        send = bot.runtime.sender.send
+        channel.script(Sent("p1"))
+        ends = [
+            await send("fake", "fake:1", "hi", "k1"),
+            await send("fake", "fake:1", Media("photo", file_id="f"), "k2"),
+            await send("fake", "fake:1", Edit(SendRef("fake", "k1"), "hello"), "k3"),
+            await send("fake", "fake:1", Action("react", {"emoji": "+"}), "k4"),
+            await send("fake", "fake:1", Delete(SendRef("fake", "k1")), "k5"),
+        ]
+        gone = await send("fake", "fake:1", Delete(SendRef("fake", "nothing")), "k6")
+        again = await send("fake", "fake:1", Delete(SendRef("fake", "k1")), "k5")
+        with pytest.raises(BusError) as refused:
+            await send("fake", "fake:1", Edit(SendRef("fake", "k1"), "other"), "k3")
+
+    assert [end.status for end in ends] == ["sent"] * 5
+    assert [(type(out.content).__name__, out.target) for out in channel.attempts] == [
+        ("Text", None), ("Media", None), ("Edit", "p1"), ("Action", None), ("Delete", "p1"),
+    ]  # fmt: skip
+    assert (gone.status, gone.code) == ("dead", Code.NOT_FOUND)
+    assert (again.status, again.deduped) == ("sent", True)
+    assert refused.value.code is Code.IDENTITY_MISMATCH
