@@ -227,7 +227,7 @@ class ShardInbox:
         claim: InboxMove | None = None
         if turn.holds_slot:
             turn.holds_slot = False
-            pool, head = turn.topic.pool, lane.queue and lane.queue[0]
+            pool, head = turn.topic.pool, lane.queue[0] if lane.queue else None
             if head and not isinstance(event, _STAYING) and may_ride(head, pool, services, self._albums):
                 following = self.lanes.take(lane)
                 claimed = Claim(shard.instance, waited=True)

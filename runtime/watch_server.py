@@ -61,7 +61,7 @@ async def watch_server(
             Code.NOT_AUTHORIZED,
             "the watch server needs a token of at least 8 characters, or is_open=True without one",
         )
-    pages = _Pages(runtime, None if token is None else f"Bearer {token}".encode())
+    pages = Pages(runtime, None if token is None else f"Bearer {token}".encode())
     try:
         listeners = await trio.open_tcp_listeners(port, host=host)
     except OSError as error:
@@ -75,7 +75,7 @@ async def watch_server(
         nursery.cancel_scope.cancel()
 
 
-class _Pages:
+class Pages:
     """Answers one request a connection."""
 
     def __init__(self, runtime: Runtime, authorization: bytes | None) -> None:

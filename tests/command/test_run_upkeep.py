@@ -94,6 +94,10 @@ def test_a_port_that_is_taken_is_one_line_and_the_store_is_left_clean(tmp_path: 
     assert "recovered" not in again.stderr
 
 
+def no_logs(**_: object) -> None:
+    """The runner's own output is not this test's."""
+
+
 def test_times_are_handed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: dict[str, object] = {}
 
@@ -101,7 +105,7 @@ def test_times_are_handed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         given.update(arguments)
 
     monkeypatch.setattr(runner, "run", note)
-    monkeypatch.setattr(runner, "set_up_logs", lambda **_: None)
+    monkeypatch.setattr(runner, "set_up_logs", no_logs)
     (tmp_path / "upkeep_bot.py").write_text(BOT)
     times = ["--retention-s", "60", "--dedupe-horizon-s", "70", "--history-s", "80"]
     target = [str(tmp_path / "upkeep_bot.py"), "--store", str(tmp_path / "bot.db")]

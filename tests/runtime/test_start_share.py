@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,7 @@ async def _no_work(_: Job) -> None:
 
 
 @asynccontextmanager
-async def _line(slots: int, limits: RateLimits) -> AsyncIterator[SendLine[Job]]:
+async def _line(slots: int, limits: RateLimits) -> AsyncGenerator[SendLine[Job]]:
     alarms = Alarms()
     pool: WorkerPool[Job] = WorkerPool(slots, _no_work)
     async with trio.open_nursery() as nursery:

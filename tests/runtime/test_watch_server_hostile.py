@@ -61,7 +61,7 @@ async def test_a_thousand_scrapes_leave_nothing_behind_and_hold_no_message_up() 
 
 async def test_a_peer_that_sends_a_byte_now_and_then_is_cut_off(autojump_clock: MockClock) -> None:
     async with Runtime.open(counting_bot(), store=open_memory(), adapters=[FakeChannel()]) as runtime:
-        pages = module._Pages(runtime, None)
+        pages = module.Pages(runtime, None)
         ours, theirs = memory_stream_pair()
         sent = 0
 
