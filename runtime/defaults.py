@@ -148,7 +148,7 @@ DEFAULTS: Final[tuple[Default, ...]] = (
     Default("max_hops", MAX_HOPS, "messages", "that may have caused one another before the next is dead"),
     Default("max_effects", MAX_EFFECTS, "effects", "of one turn"),
     Default("album_messages", ALBUM_MESSAGES, "messages", "of an album in one turn at most"),
-    Default("max_album_s", MAX_ALBUM_S, "s", "that the first part of an album may wait for the others"),
+    Default("max_album_s", MAX_ALBUM_S, "seconds", "that the first part of an album may wait for the others"),
     Default("max_parts", MAX_PARTS, "parts", "that a text is sent in"),
     Default("max_file_bytes", MAX_FILE_BYTES, "bytes", "of a medium, unless the channel says otherwise"),
     Default("ephemeral_s", EPHEMERAL_S, "seconds", "an ephemeral call may take"),

@@ -210,10 +210,13 @@ class WorkerPool(Generic[J]):
             outside = True
             try:
                 with trio.CancelScope() as scope:
-                    run = _Run(scope)
+                    run: _Run | None = None
                     for _ in range(_CHECKPOINT_EVERY):
                         if not ready:
+                            # Who waits keeps nothing.
+                            run = None
                             await self._park()
+                        run = run or _Run(scope)
                         job = ready.popleft()
                         if ready and not self._waking:
                             self._wake_one()

@@ -92,7 +92,7 @@ class SendLine(Generic[J]):
             or self._bot_paused_s != -math.inf
         ):
             # Nothing but slots can hold it up, as in nearly all channels nearly always.
-            self.share.is_answering = True
+            self.share.answered_s = trio.current_time()
             return not self.is_stopped and self._pool.try_reserve()
         if not self._may_pass(is_bulk=is_bulk):
             return False
@@ -107,7 +107,7 @@ class SendLine(Generic[J]):
         if self._pool.has_line or not self._may_pass(is_bulk=is_bulk):
             return False
         if self.is_free and not is_bulk:
-            self.share.is_answering = True
+            self.share.answered_s = trio.current_time()
             return True
         chat, now_s = self._chat_of(key), trio.current_time()
         if self._must_wait(chat, now_s, is_bulk=is_bulk):
@@ -224,7 +224,7 @@ class SendLine(Generic[J]):
         if is_bulk:
             self.share.take()
         else:
-            self.share.is_answering = True
+            self.share.answered_s = trio.current_time()
         if self._limits.bot is not None:
             self._bot_full_s = after_take(self._limits.bot, self._bot_full_s, now_s)
         rate = self._rate_of(chat)

@@ -33,20 +33,15 @@ class StartShare:
         self._all = slots
         self._taken = 0
         self._freed = freed
-        self._answered_s = -math.inf
-        self.is_answering = False
-        """Set by each interactive send that leaves: for a moment a broadcast is held back."""
+        self.answered_s = -math.inf
+        """When the last interactive send left, seconds of trio's clock: for a moment a broadcast is held back."""
 
     @property
     def has_room(self) -> bool:
         """Whether one more may start."""
-        if self._taken < self._few:
-            return True
-        now_s = trio.current_time()
-        if self.is_answering:
-            # Whoever answers reads no clock for it.
-            self.is_answering, self._answered_s = False, now_s
-        return self._taken < self._all and now_s - self._answered_s > _CALM_S
+        return self._taken < self._few or (
+            self._taken < self._all and trio.current_time() - self.answered_s > _CALM_S
+        )
 
     def take(self) -> None:
         """Take a place; there is room."""

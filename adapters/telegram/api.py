@@ -6,6 +6,7 @@ import io
 import os
 import stat
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
@@ -15,6 +16,7 @@ import trio
 from ...actors.errors import BusError, Code
 from ...actors.plain import Plain
 from ...actors.strict_json import dumps
+from ...actors.system import open_regular
 from .calls import Upload
 from .wire import MAX_ANSWER_BYTES, Answer, Refusal, read_answer
 
@@ -215,8 +217,7 @@ async def _body_of(response: httpx.Response) -> bytes:
 
 def _opened(upload: Upload) -> io.BufferedReader:
     try:
-        # Without waiting: a pipe in the place of the file would hold everything up.
-        number = os.open(upload.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        number = open_regular(Path(upload.path), os.O_RDONLY, 0)
     except OSError as error:
         raise NeverSent(f"the file cannot be read: {type(error).__name__}") from None
     if not stat.S_ISREG(os.fstat(number).st_mode):

@@ -18,7 +18,7 @@ from shardline.actors.child import ChildState
 from shardline.adapters.base import Edge
 from shardline.runtime import edge as edge_module
 from shardline.runtime.edge import EdgeActor
-from shardline.runtime.inbox import Inbox
+from shardline.runtime.intake import Intake
 from shardline.runtime.pool import WorkerPool
 from shardline.runtime.relay import Relay
 from shardline.runtime.send import Send
@@ -78,7 +78,7 @@ CASES = {
     "an edge before accepts": Case(EdgeActor, "accept", [50, 51, 170], "edge-"),
     "an edge after a token": Case(edge_module, "message_of", [50, 170], "edge-"),
     "the supervisor of edges": Case(EdgeActor, "accept", range(50, 800, 50), "edges"),
-    "an accept": Case(Inbox, "_status", [60, 130], "edge-"),
+    "an accept": Case(Intake, "has_room", [60, 130], "edge-"),
     "the way into the journal": Case(Journal, "submit", [60, 150, 151], "", kinds=("memory", "file")),
     "the relay": Case(Relay, "_relay", [3, 20], "relay", emits=True, kinds=("relayed",)),
     "the supervisor of the relay": Case(

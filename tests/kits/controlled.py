@@ -106,6 +106,10 @@ def stop_between_commits(path: Path, pid: int) -> None:
                 database.execute("BEGIN IMMEDIATE; ROLLBACK")
             except apsw.BusyError:
                 os.kill(pid, signal.SIGCONT)
+                # It goes on until its transaction has ended, and is stopped somewhere behind that.
+                database.set_busy_timeout(5_000)
+                database.execute("BEGIN IMMEDIATE; ROLLBACK")
+                database.set_busy_timeout(0)
             else:
                 return
         raise AssertionError("the owner writes all the time")

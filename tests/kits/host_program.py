@@ -19,7 +19,8 @@ from shardline.testing import FakeChannel
 from tests.kits.bots import new_message
 from tests.kits.hosts import host_bot
 
-STORE, WHAT = Path(sys.argv[1]), sys.argv[2]
+# Whoever only collects tests imports this without a program to run.
+STORE, WHAT = (Path(sys.argv[1]), sys.argv[2]) if __name__ == "__main__" else (Path(), "")
 HELD = asyncio.Event()
 
 

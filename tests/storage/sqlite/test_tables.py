@@ -96,7 +96,7 @@ async def test_every_change_of_a_row_has_a_number_of_its_own(tmp_path: Path) -> 
     [
         ("_NEXT_INBOX_KEY", "inbox_open"),
         ("_INBOX_LANE", "inbox_open"),
-        ("_NEXT_OUTBOX_KEY", "outbox_open"),
+        ("_OUTBOX_PAGE", "outbox_open"),
         ("_OUTBOX_LANE", "outbox_open"),
     ],
 )
