@@ -10,13 +10,14 @@ States, and who moves a child between them; nothing survives the process:
 
 import enum
 import traceback
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Protocol, cast
+from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 import attrs
 import trio
 
 from .errors import Code, error_code_of
+from .leaves import leaves
 from .restart import Restart
 
 __all__ = ["Child", "ChildSpec", "ChildState", "ChildStatistics", "Queue", "Start", "crash_in", "crash_site"]
@@ -239,17 +240,9 @@ class Child:
             on_end(self, was, error)
 
 
-def _leaves(exc: BaseException) -> Iterator[BaseException]:
-    if isinstance(exc, BaseExceptionGroup):
-        for member in cast("BaseExceptionGroup[BaseException]", exc).exceptions:
-            yield from _leaves(member)
-    else:
-        yield exc
-
-
 def crash_in(exc: BaseException) -> Exception | None:
     """What counts as the crash: the one ordinary exception inside, however deep, else all of them as a group."""
-    errors = [leaf for leaf in _leaves(exc) if isinstance(leaf, Exception)]
+    errors = [leaf for leaf in leaves(exc) if isinstance(leaf, Exception)]
     if len(errors) == 1:
         return errors[0]
     if isinstance(exc, Exception):

@@ -148,29 +148,53 @@ def _next_in_chain(exc: BaseException) -> BaseException | None:
 
 
 def _leading(exc: BaseException | None, seen: set[int]) -> BusError | None:
-    """The error that speaks for `exc`; `seen` holds ids of visited exceptions, chains may be cyclic."""
-    while exc is not None and id(exc) not in seen:
-        seen.add(id(exc))
-        if isinstance(exc, BusError):
-            return exc
-        if isinstance(exc, trio.Cancelled):
-            return None
-        found = [error for error in (_leading(member, seen) for member in _members(exc)) if error is not None]
-        if found:
-            return next((error for error in found if _is_permanent(error)), found[0])
-        exc = _next_in_chain(exc)
-    return None
+    """The error that speaks for `exc`; `seen` holds ids of visited exceptions, chains may be cyclic.
+
+    It keeps its own stack: how deep groups are nested is the handler's, and Python's stack has an end.
+    """
+    groups: list[tuple[BaseException, Iterator[BaseException], list[BusError]]] = []
+    node = exc
+    while True:
+        found: BusError | None = None
+        while node is not None and id(node) not in seen:
+            seen.add(id(node))
+            if isinstance(node, BusError):
+                found = node
+            if found is not None or isinstance(node, trio.Cancelled):
+                break
+            if members := _members(node):
+                groups.append((node, iter(members), []))
+                break
+            node = _next_in_chain(node)
+        node = None
+        while groups and node is None:
+            group, rest, speaking = groups[-1]
+            if found is not None:
+                speaking.append(found)
+                found = None
+            node = next(rest, None)
+            if node is None:
+                groups.pop()
+                if speaking:
+                    found = next((error for error in speaking if _is_permanent(error)), speaking[0])
+                else:
+                    node = _next_in_chain(group)
+        if node is None:
+            return found
 
 
 def _bus_errors(exc: BaseException | None, seen: set[int]) -> Iterator[BusError]:
     """Every BusError inside, outermost first; what led to a cancellation is not a cause."""
-    while exc is not None and id(exc) not in seen and not isinstance(exc, trio.Cancelled):
-        seen.add(id(exc))
-        if isinstance(exc, BusError):
-            yield exc
-        for member in _members(exc):
-            yield from _bus_errors(member, seen)
-        exc = _next_in_chain(exc)
+    waiting = [exc]
+    while waiting:
+        node = waiting.pop()
+        if node is None or id(node) in seen or isinstance(node, trio.Cancelled):
+            continue
+        seen.add(id(node))
+        if isinstance(node, BusError):
+            yield node
+        waiting.append(_next_in_chain(node))
+        waiting.extend(reversed(_members(node)))
 
 
 def _is_permanent(error: BusError) -> bool:

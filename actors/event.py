@@ -13,7 +13,7 @@ from .names import canonical, check_topic
 from .plain import Plain, check_plain
 from .strict_json import dumps
 
-__all__ = ["Event", "hash_payload", "validate_event"]
+__all__ = ["Event", "check_headers", "hash_payload", "validate_event"]
 
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 _MAX_HEADERS = 64
@@ -89,7 +89,7 @@ def validate_event(event: Event, *, allow_system: bool = False) -> None:
             canonical(value, what)
     _check_integer(event.ts_us, "ts_us", MAX_AT_US)
     _check_integer(event.hops, "hops", 2**63 - 1)
-    _check_headers(event.headers)
+    check_headers(event.headers)
     if event.ttl_s is not None and not _is_ttl(event.ttl_s):
         raise _refused("ttl_s", "must be a number of seconds, more than 0")
     check_plain(event.payload)
@@ -97,7 +97,12 @@ def validate_event(event: Event, *, allow_system: bool = False) -> None:
         _check_hash(event.payload, event.payload_sha256)
 
 
-def _check_headers(headers: Mapping[str, str]) -> None:
+def check_headers(headers: Mapping[str, str]) -> None:
+    """Check the names and values of an event's headers.
+
+    Raises:
+        BusError: INVALID_MESSAGE.
+    """
     if not _is(headers, Mapping):
         raise _refused("headers", "must be a map")
     if len(headers) > _MAX_HEADERS:

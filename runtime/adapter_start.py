@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import trio
 
 from ..actors.errors import BusError, Code, error_code_of
+from ..actors.leaves import leaves
 from .defaults import ADAPTER_START_S
 from .store_pause import STORE_TAKES_NOTHING
 
@@ -141,12 +142,7 @@ def _told(error: BaseException) -> str:
 
 
 def _leaves(error: BaseException | None) -> list[BaseException]:
-    if error is None:
-        return []
-    if not isinstance(error, BaseExceptionGroup):
-        return [error]
-    group = cast("BaseExceptionGroup[BaseException]", error)
-    return [leaf for member in group.exceptions for leaf in _leaves(member)]
+    return [] if error is None else list(leaves(error))
 
 
 __all__ = [

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from ..actors.errors import BusError, Code
+from ..actors.event import check_headers
 from ..actors.text import has_lone_surrogate
 from ..storage.records import OnUncertain
 from .defaults import PAYLOAD_BYTES
@@ -39,8 +40,9 @@ def checked_headers(given: object) -> dict[str, str]:
     """
     if given is not None and not isinstance(given, Mapping):
         raise BusError(Code.INVALID_MESSAGE, "headers must be a map", field="headers")
-    # Names and values are checked with the whole event.
-    return dict(cast("Mapping[str, str]", given or {}))
+    headers = dict(cast("Mapping[str, str]", given or {}))
+    check_headers(headers)
+    return headers
 
 
 def checked_policy(value: OnUncertain | str | None) -> OnUncertain | None:

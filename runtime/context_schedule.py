@@ -83,6 +83,10 @@ class ScheduleVerbs:
             payload = copy_plain(payload, limit_bytes=PAYLOAD_BYTES, what="payload")
         else:
             check_text(payload)
+            if headers:
+                raise BusError(
+                    Code.INVALID_MESSAGE, "headers are of an event: a text has none", field="headers"
+                )
         index = self._count_timer()
         tail = schedule_tail(record.shard, record.seq, index)
         place = self._surroundings.timer_place(to, target, spread=tail)

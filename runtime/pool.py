@@ -11,10 +11,11 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, cast
 
 import trio
 
+from ..actors.leaves import leaves
 from .histogram import Histogram
 
 _CHECKPOINT_EVERY = 32
@@ -57,6 +58,30 @@ class _Run:
         """Cancel the job, and with it what its worker's scope may do after it."""
         self.is_cancelled = True
         self._scope.cancel()
+
+
+def _parted(raised: BaseException) -> tuple[BaseException | None, BaseException | None]:
+    """The cancellations inside, and the rest."""
+    if isinstance(raised, trio.Cancelled):
+        return raised, None
+    if not isinstance(raised, BaseExceptionGroup):
+        return None, raised
+    return cast("BaseExceptionGroup[BaseException]", raised).split(trio.Cancelled)
+
+
+def _is_cancelled_from_outside() -> bool:
+    return trio.current_effective_deadline() == -math.inf
+
+
+def _ends_program(raised: BaseException) -> bool:
+    """Whether it is for the whole program, or for the interpreter."""
+    return any(isinstance(leaf, KeyboardInterrupt | SystemExit | GeneratorExit) for leaf in leaves(raised))
+
+
+def _stray(raised: BaseException) -> Exception:
+    error = RuntimeError("a cancellation that nobody asked for came out of it")
+    error.__cause__ = raised
+    return error
 
 
 class WorkerPool(Generic[J]):
@@ -226,11 +251,14 @@ class WorkerPool(Generic[J]):
                             await self._work(job)
                         except Exception as raised:
                             error = raised
-                        except BaseExceptionGroup as group:
-                            cancelled, error = group.split(trio.Cancelled)
-                            if cancelled is not None:
+                        except BaseException as raised:
+                            cancelled, error = _parted(raised)
+                            if cancelled is not None and (run.is_cancelled or _is_cancelled_from_outside()):
                                 raise cancelled from None
-                            raise
+                            if _ends_program(raised):
+                                raise
+                            # A cancellation that nobody asked for is a failure like any other.
+                            error = error or _stray(raised)
                         if run.is_cancelled:
                             break
                         ended, job = job, None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..actors.codec import pack_message
+from ..actors.codec import pack_event, pack_message
 from ..actors.envelope import MessageEnvelope
 from ..actors.event import Event, validate_event
 from ..actors.extensions import EMPTY
@@ -49,7 +49,7 @@ def new_timer(effect: TimerEffect, cause: QueuedRow, services: Services, *, now_
     if timer.record.kind == "message":
         pack_message(_message(timer, services, now_us))
     else:
-        _event(timer, now_us)
+        pack_event(_event(timer, now_us))
     return NewTimer(record=timer.record, content=timer.content)
 
 

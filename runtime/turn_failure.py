@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import cast
 
 from ..actors.errors import Code, Permanence, error_code_of, own_code_of, permanence_of, retry_later_of
+from ..actors.leaves import leaves
 from ..actors.text import clean_text
 from ..storage.records import InboxRecord
 from .inbox_rules import Dead, Fail
@@ -56,7 +56,7 @@ def failure_text(error: BaseException) -> str:
     if not isinstance(error, BaseExceptionGroup):
         return _text(error)
     group = cast("BaseExceptionGroup[BaseException]", error)
-    members = "; ".join(map(_text, _leaves(group)))
+    members = "; ".join(map(_text, leaves(group)))
     return f"{_text(group)}: {members}"[:_GROUP_CHARACTERS]
 
 
@@ -67,11 +67,3 @@ def _text(error: BaseException) -> str:
         # The error's class is the user's; telling of it must not fail.
         said = f"(its text cannot be had: {type(other).__name__})"
     return clean_text(f"{type(error).__name__}: {said[:_TEXT_CHARACTERS]}")[:_TEXT_CHARACTERS]
-
-
-def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
-    for member in group.exceptions:
-        if isinstance(member, BaseExceptionGroup):
-            yield from _leaves(cast("BaseExceptionGroup[BaseException]", member))
-        else:
-            yield member

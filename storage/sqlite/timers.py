@@ -184,7 +184,7 @@ def _unpack_content(data: bytes, version: int) -> TimerContent:
             hops=optional_count(record, "hops") or 0,
         )
     except (ValueError, KeyError, AttributeError, msgpack.UnpackException) as error:
-        raise BusError(Code.INVALID_MESSAGE, f"a stored timer is damaged: {error!r}") from error
+        raise BusError(Code.STORE_CORRUPT, f"a stored timer is damaged: {error!r}") from error
 
 
 __all__ = [

@@ -18,11 +18,11 @@ import structlog.testing
 import trio
 from trio.testing import MockClock
 
-from shardline import BusError, Code, Runtime
+from shardline import BusError, BusMessage, Code, Context, Runtime, Topology
 from shardline.storage.sqlite import open_sqlite
 from shardline.storage.sqlite.reader import SqliteReader
 from shardline.testing import FakeChannel
-from tests.kits.bots import counting_bot, until_quiet
+from tests.kits.bots import counting_bot, new_message, until_quiet
 from tests.kits.faulty_vfs import Fault, FaultyVfs
 
 BOT = """
@@ -120,3 +120,32 @@ async def test_damage_that_a_read_finds_ends_the_runtime_once(
     assert trio.current_time() - began_s < 6
     assert [entry["event"] for entry in logs].count("actor.crashed") <= 3
     assert ends_once([dict(entry) for entry in logs])
+
+
+def test_a_damaged_timer_ends_the_opening_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "bot.db"
+
+    async def set_one() -> None:
+        topology = Topology()
+
+        @topology.on("chat.message")
+        async def later(ctx: Context, message: BusMessage) -> None:
+            ctx.schedule(message.payload.text, after_s=3_600)
+
+        async with Runtime.open(topology, store=path, adapters=[FakeChannel()]) as runtime:
+            await runtime.publish(new_message("hello", key="fake:1"), wait="handled")
+
+    trio.run(set_one)
+    database = apsw.Connection(str(path))
+    database.execute("UPDATE timer SET body = x'81a1', due_at = 1")
+    database.close()
+
+    async def open_again() -> None:
+        with trio.fail_after(20):
+            async with Runtime.open(counting_bot(), store=path, adapters=[FakeChannel()]) as runtime:
+                await runtime.wait_until(lambda: False)
+
+    with pytest.raises(BusError) as refused:
+        trio.run(open_again)
+    assert refused.value.code is Code.STORE_CORRUPT
+    assert "timer" in refused.value.message

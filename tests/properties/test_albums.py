@@ -124,8 +124,12 @@ def test_a_runtime_loses_nothing_keeps_the_order_and_handles_each_once(
             await bot.settle()
 
             assert bot.runtime.status().inbox[InboxStatus.DONE] == len(said)
-            done = turns[fails:] if len(turns) >= fails else []
-            assert [text for turn in done for text in turn][-len(said) :] == said or not said
+            # A turn that failed, or that a crash cut off, ran again: its last run counts.
+            last = dict[str, None]()
+            for text in itertools.chain(*turns):
+                last.pop(text, None)
+                last[text] = None
+            assert list(last) == said
             for turn in turns:
                 assert len({text.split()[0] for text in turn}) == 1
 
