@@ -88,6 +88,14 @@ async def fails(ctx: AsyncioContext, message: BusMessage) -> None:
     raise ValueError("mine")
 
 
+class OfNoKindError(BaseException):
+    """As a hostile handler raises it."""
+
+
+async def fails_in_no_known_way(ctx: AsyncioContext, message: BusMessage) -> None:
+    raise OfNoKindError("of no kind")
+
+
 async def fails_for_good(ctx: AsyncioContext, message: BusMessage) -> None:
     raise Permanent("x.no", "never")
 
@@ -138,6 +146,7 @@ async def runs_a_nested_loop(ctx: AsyncioContext, message: BusMessage) -> None:
     ("handler", "code", "own_code", "failures", "says"),
     [
         (fails, Code.HANDLER_FAILED, None, 2, "ValueError: mine"),
+        (fails_in_no_known_way, Code.HANDLER_FAILED, None, 2, "OfNoKindError: of no kind"),
         (fails_for_good, Code.HANDLER_FAILED, "x.no", 1, "never"),
         (fails_in_a_step, Code.HANDLER_FAILED, "x.step", 1, "x.step"),
         (fails_in_a_group, Code.HANDLER_FAILED, "x.no", 1, "ValueError: mine"),

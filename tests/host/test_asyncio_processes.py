@@ -100,7 +100,7 @@ def test_a_second_ctrl_c_may_hit_anywhere(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("what", "code", "says"),
-    [("exit", 7, ""), ("interrupt", -signal.SIGINT, "KeyboardInterrupt"), ("base", 1, "of no kind")],
+    [("exit", 7, ""), ("interrupt", -signal.SIGINT, "KeyboardInterrupt")],
 )
 def test_what_ends_a_program_ends_it_after_a_clean_stop(
     what: str, code: int, says: str, tmp_path: Path
