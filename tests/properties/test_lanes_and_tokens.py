@@ -75,6 +75,7 @@ class LaneMachine(RuleBasedStateMachine):
                 settle()
             elif stored is not None:
                 self.lanes.miss(stored.key, stored.seq)
+                self.words.told_late(stored, self.disk)
 
         self.submitted.append((commit, settled))
 
