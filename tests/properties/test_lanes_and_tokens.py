@@ -324,7 +324,6 @@ class LaneMachine(RuleBasedStateMachine):
         self.ending.clear()
         self.passed.clear()
         self.handing_back.clear()
-        # The new run reads all that is on disk; what the old one was told counts no more.
         self.words.start_anew(self.disk, self.handled)
         self._start_run()
 
