@@ -49,7 +49,7 @@ FAULTS = {
     "send-twice:60": "went out 2 times",
     "swap-sends:5": "answers",
     "forget-state:60": "answers",
-    "lose-token:40": "tokens_free",
+    "lose-token:5": "tokens_free",
 }
 
 
