@@ -27,6 +27,7 @@ from ..storage.records import OutboundContent
 from ..storage.sqlite import open_sqlite
 from .activity import Activity
 from .alarms import Alarms
+from .argument_checks import check_callable
 from .build import Tree, build_tree, check_adapters
 from .channel import Adapter
 from .control.hands import LiveHands
@@ -35,9 +36,10 @@ from .emits import new_event, publish_row
 from .gate import Gate
 from .handled import Handled, publish_handled
 from .health import Health
-from .intake import Intake, check_bounds
+from .intake import Intake
 from .life import Begun, ending_of
 from .loops import check_handlers, check_trio_task
+from .open_checks import check_opening
 from .operators import DeadLetters, Messages, OutboxDesk
 from .publish_send import publish_send
 from .receipt import Receipt, receipt_of
@@ -128,11 +130,16 @@ class Runtime:
                 too often; STORE_IO or what an actor escalated while it runs, never wrapped in a group.
         """
         check_trio_task()
+        check_opening(
+            topology, store, adapters, durability=durability, mode=mode, shard_count=shard_count,
+            max_inflight=max_inflight, max_lane_backlog=max_lane_backlog, max_backlog=max_backlog,
+            unhandled=unhandled, unsafe_filesystem=unsafe_filesystem, send_retry=send_retry, retention=retention,
+            tracing=tracing, grace_s=grace_s, clock=clock, seed=seed, failpoints=failpoints, signals=signals,
+        )  # fmt: skip
         frozen = topology.freeze()
         check_handlers(frozen)
         check_adapters(frozen, adapters, park_unhandled=unhandled == "park")
         tokens = Tokens(max_inflight)
-        check_bounds(max_lane_backlog=max_lane_backlog, max_backlog=max_backlog)
         activity, log = Activity(), structlog.get_logger("shardline")
         used_clock = clock if clock is not None else SystemClock()
         opened: Store = (
@@ -155,7 +162,7 @@ class Runtime:
             tokens=tokens,
             intake=Intake(opened, activity, log, max_lane_backlog=max_lane_backlog, max_backlog=max_backlog),
             alarms=Alarms(),
-            gate=Gate((), at_once=1, changed=_nothing),
+            gate=Gate((), at_once=1, changed=lambda: None),
             activity=activity,
             random=random.Random(seed),
             log=log,
@@ -295,6 +302,7 @@ class Runtime:
 
     async def wait_until(self, condition: Callable[[], bool]) -> None:
         """Wait for a condition that the work of this runtime brings about; it is checked whenever work has ended."""
+        check_callable(condition, "condition", "a function")
         await self._services.activity.wait_until(condition)
 
     @property
@@ -388,7 +396,3 @@ class Runtime:
     def _check_open(self) -> None:
         if self._services.draining:
             raise BusError(Code.BUS_CLOSED, "the runtime is stopping")
-
-
-def _nothing() -> None:
-    """The gate of a runtime without suspects has nobody to tell."""
