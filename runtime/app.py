@@ -288,7 +288,7 @@ class Runtime:
             return
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as received:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._take_signals, received)
+                nursery.start_soon(self._stop.take_signals, received)
                 await self._stop.asked.wait()
                 await self._stop.drain()
                 nursery.cancel_scope.cancel()

@@ -118,7 +118,7 @@ DOORS: Final[Mapping[str, Door]] = {
     "Inbound": Door(Inbound, {"platform_message_id": "1", "address": "a", "text": "hi"}, fields_of(Inbound)),
     "Inbound.unknown": Door(Inbound.unknown, {"platform_message_id": "1", "raw": b"{}"}, ("address", "sender", "sent_at")),
     "NotSent": Door(NotSent, {"code": Code.NOT_FOUND, "permanence": "permanent"}, fields_of(NotSent)),
-    "Outbound": Door(Outbound, {name: "1" for name in ("id", "channel", "conversation_key", "address", "text", "idempotency_key", "part", "claim", "attempt")}),
+    "Outbound": Door(Outbound, dict.fromkeys(("id", "channel", "conversation_key", "address", "text", "idempotency_key", "part", "claim", "attempt"), "1")),
     "Rate": Door(Rate, {"per_s": 1.0, "burst": 1}),
     "RateLimits": Door(RateLimits, also=fields_of(RateLimits)),
     "Retention": Door(Retention, also=fields_of(Retention)),
