@@ -24,6 +24,12 @@ from tests.field.test_f47_f50_doors_runtime import CONTENTS, contents
 from tests.kits.bots import until_quiet
 from tests.kits.doors import HOSTILE, Door, knock, public_verbs
 
+SEND: Final = {
+    "channel": "fake", "key": "fake:to", "content": "hi", "idempotency_key": None, "on_uncertain": None, "bulk": False,
+}  # fmt: skip
+EVENT: Final = {"topic": "log", "payload": {"n": 1}, "key": None, "headers": None, "idem_key": None}
+LATER: Final = {"payload": {}, "after_s": 1, "topic": "log", "key": None, "headers": None}
+
 
 class Chatty(FakeChannel):
     """Also takes ephemeral calls."""
@@ -38,18 +44,18 @@ def doors_of(ctx: Context) -> dict[str, Door]:
     return {
         "reply": Door(ctx.reply, {"content": "hi", "on_uncertain": None}),
         **{f"reply, {kind}": door for kind, door in contents(cast("Callable[[object], object]", ctx.reply)).items()},
-        "send": Door(ctx.send, {"channel": "fake", "key": "fake:to", "content": "hi", "idempotency_key": None, "on_uncertain": None, "bulk": False}),
+        "send": Door(ctx.send, SEND),
         "send_now": Door(ctx.send_now, {"name": "n", "content": "hi", "on_uncertain": None}),
         "step": Door(ctx.step, {"name": "n", "fn": lambda: 1}),
         "step, what comes of it": Door(lambda made: ctx.step("n", lambda: made), {"made": 1}),
         "step_key": Door(ctx.step_key, {"name": "n"}),
-        "publish": Door(ctx.publish, {"topic": "log", "payload": {"n": 1}, "key": None, "headers": None, "idem_key": None}),
+        "publish": Door(ctx.publish, EVENT),
         "publish, a text": Door(ctx.publish, {"topic": "chat.quiet", "payload": "hi", "key": "fake:q"}),
         "publish, a header": Door(lambda value: ctx.publish("log", {}, headers={"a": value}), {"value": "b"}),
         "schedule": Door(ctx.schedule, soon | {"topic": "chat.quiet"}, ("key", "headers")),
         "schedule, at": Door(lambda at: ctx.schedule("hi", at=at, topic="chat.quiet"), {"at": None}),
-        "schedule, every": Door(lambda every: ctx.schedule("hi", every=every, topic="chat.quiet"), {"every": Every(10**8)}),
-        "schedule, an event": Door(ctx.schedule, {"payload": {}, "after_s": 1, "topic": "log", "key": None, "headers": None}),
+        "schedule, every": Door(lambda rule: ctx.schedule("hi", every=rule), {"rule": Every(10**8)}),
+        "schedule, an event": Door(ctx.schedule, LATER),
         "cancel": Door(ctx.cancel, {"schedule": "timer-0-0-1-0"}),
         "ephemeral": Door(ctx.ephemeral, {"action": Action("typing")}),
         "ephemeral, an action": Door(lambda **given: ctx.ephemeral(Action(**given)), {"name": "typing", "data": {}}),
