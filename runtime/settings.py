@@ -154,7 +154,8 @@ def _read_file(path: Path) -> dict[str, object]:
 
 
 def _unreadable(path: Path, why: str) -> BusError:
-    return BusError(Code.INVALID_MESSAGE, f"the settings file {str(path)[:200]} cannot be read: {why}", source=str(path))
+    where = str(path)[:200]
+    return BusError(Code.INVALID_MESSAGE, f"the settings file {where} cannot be read: {why}", source=where)
 
 
 def _parsed(setting: Setting, text: str) -> Value:
