@@ -46,7 +46,7 @@ class Interrupts:
 
     def leave(self) -> None:
         """End; what somebody else has put in place meanwhile stays."""
-        handler, self._handler = self._handler, None
+        handler = self._handler
         if handler is None or signal.getsignal(signal.SIGINT) != self._interrupted:
             return
         if self._has_ended_run and _is_of_runner(handler):
