@@ -24,16 +24,19 @@ class Interrupts:
 
     Args:
         loop: The host.
+        ended: Called by the loop once Ctrl-C has ended `asyncio.run`.
 
     Attributes:
         is_in_step: A step of trio runs.
+        has_ended_run: Ctrl-C has ended `asyncio.run`, which cancels all tasks now.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, ended: Callable[[], None]) -> None:
         self.is_in_step = False
+        self.has_ended_run = False
         self._loop = loop
+        self._ended = ended
         self._handler: Handler | None = None
-        self._has_ended_run = False
 
     def watch(self) -> None:
         """Begin, where this is the main thread and the program has a handler."""
@@ -49,7 +52,7 @@ class Interrupts:
         handler = self._handler
         if handler is None or signal.getsignal(signal.SIGINT) != self._interrupted:
             return
-        if self._has_ended_run and _is_of_runner(handler):
+        if self.has_ended_run:
             # `asyncio.run` takes its handler away when it is left; here it found this one, and the next
             # `asyncio.run` would be served by the handler of the one that is over.
             handler = signal.default_int_handler
@@ -67,7 +70,10 @@ class Interrupts:
         try:
             self._handler(number, frame)
         except KeyboardInterrupt:
-            self._has_ended_run = True
+            # Other programs may catch it and let the loop go on.
+            if _is_of_runner(self._handler) and self._loop.is_running():
+                self.has_ended_run = True
+                self._loop.call_soon_threadsafe(self._ended)
             raise
 
     def _is_in_task(self) -> bool:

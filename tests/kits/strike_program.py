@@ -2,7 +2,7 @@
 
 For each number up to LAST, each with a store of its own: a bot with a turn under way gets Ctrl-C, and once it stops a
 second one, right when the loop has taken the callback of that number and not begun it. Prints `struck NAME`, `ended`,
-and after the next start `1 done`.
+and after the next start `done failures=0`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ async def finish(store: Path) -> None:
 
     async with runtime(host_bot(answer), store=store, adapters=[FakeChannel()]) as bot:
         await bot.wait_quiet()
-        print(*[f"{count} {state}" for state, count in bot.status().inbox.items() if count], flush=True)
+        for row in bot.native.messages.list():
+            print(row.record.status, f"failures={row.record.failures}", flush=True)
 
 
 def main() -> None:
