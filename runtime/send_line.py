@@ -64,6 +64,8 @@ class SendLine(Generic[J]):
         """What bulk sends may start at once."""
         self._bot_full_s = -math.inf
         self._bot_paused_s = -math.inf
+        self._held_s = -math.inf
+        self._starts_left = math.inf
         self._full_s: dict[str, float] = {}
         self._paused_s: dict[str, float] = {}
         self._lines: tuple[deque[_Entry], deque[_Entry]] = (deque(), deque())
@@ -90,6 +92,7 @@ class SendLine(Generic[J]):
             or self._lines[1]
             or self._resting
             or self._bot_paused_s != -math.inf
+            or self._starts_left != math.inf
         ):
             # Nothing but slots can hold it up, as in nearly all channels nearly always.
             self.share.answered_s = trio.current_time()
@@ -134,6 +137,8 @@ class SendLine(Generic[J]):
         """What was taken was not used: the next in line gets it."""
         if self._is_limited:
             self._return_permits(self._chat_of(key))
+        else:
+            self._return_start()
         self._pool.give_back()
         if self._has_line:
             self._serve()
@@ -142,7 +147,7 @@ class SendLine(Generic[J]):
 
     def pause_left_s(self, key: str) -> float:
         """How long the conversation's chat, or the whole bot, is paused, seconds; 0 if it is not."""
-        until_s = self._bot_paused_s
+        until_s = max(self._bot_paused_s, self._held_s)
         if self._paused_s:
             until_s = max(until_s, self._paused_s.get(self._chat_of(key).id, -math.inf))
         return 0.0 if until_s == -math.inf else max(0.0, until_s - trio.current_time())
@@ -161,6 +166,23 @@ class SendLine(Generic[J]):
         self._sweep_later(wait_s)
         self._look_again(lambda entry: chat_id is None or entry.chat.id == chat_id)
 
+    def hold(self, wait_s: float) -> None:
+        """Start nothing for so long, then one send alone, until `let_go` or `let_one`."""
+        self._held_s = trio.current_time() + wait_s
+        self._starts_left = 1
+        self._look_again(lambda _: True)
+
+    def let_one(self) -> None:
+        """Start one send more, once the time of `hold` is over."""
+        self._starts_left = 1
+        self._serve()
+
+    def let_go(self) -> None:
+        """Start everything again."""
+        self._held_s = -math.inf
+        self._starts_left = math.inf
+        self._serve()
+
     def stop(self) -> None:
         """Start nothing any more."""
         self.is_stopped = True
@@ -169,7 +191,12 @@ class SendLine(Generic[J]):
     @property
     def is_free(self) -> bool:
         """Nothing but slots can hold a send up."""
-        return not self._is_limited and not self._paused_s and self._bot_paused_s == -math.inf
+        return (
+            not self._is_limited
+            and not self._paused_s
+            and self._bot_paused_s == -math.inf
+            and self._starts_left == math.inf
+        )
 
     @property
     def waiting(self) -> int:
@@ -203,7 +230,7 @@ class SendLine(Generic[J]):
 
     def _may_pass(self, *, is_bulk: bool) -> bool:
         """Whether nothing stands before a send that asks out of line."""
-        if self.is_stopped or self._lines[0]:
+        if self.is_stopped or self._lines[0] or self._starts_left < 1:
             return False
         return not is_bulk or (not self._lines[1] and self.share.has_room)
 
@@ -213,7 +240,7 @@ class SendLine(Generic[J]):
     def _bot_wait_s(self, now_s: float, *, is_bulk: bool) -> float:
         rate = self._bulk_bot if is_bulk else self._limits.bot
         wait = 0.0 if rate is None else wait_s(rate, self._bot_full_s, now_s)
-        return max(wait, self._bot_paused_s - now_s)
+        return max(wait, self._bot_paused_s - now_s, self._held_s - now_s)
 
     def _chat_wait_s(self, chat: Chat, now_s: float) -> float:
         rate = self._rate_of(chat)
@@ -221,6 +248,7 @@ class SendLine(Generic[J]):
         return max(wait, self._paused_s.get(chat.id, -math.inf) - now_s)
 
     def _take_permits(self, chat: Chat, now_s: float, *, is_bulk: bool) -> None:
+        self._starts_left -= 1
         if is_bulk:
             self.share.take()
         else:
@@ -232,7 +260,11 @@ class SendLine(Generic[J]):
             self._full_s[chat.id] = after_take(rate, self._full_s.get(chat.id, -math.inf), now_s)
             self._sweep_later(_SWEEP_S)
 
+    def _return_start(self) -> None:
+        self._starts_left = max(self._starts_left, 1)
+
     def _return_permits(self, chat: Chat) -> None:
+        self._return_start()
         if self._limits.bot is not None:
             self._bot_full_s = after_return(self._limits.bot, self._bot_full_s)
         rate = self._rate_of(chat)
@@ -260,6 +292,8 @@ class SendLine(Generic[J]):
             self._lines[entry.is_bulk].append(entry)
         while line := self._lines[0] or self._lines[1]:
             chat, is_bulk = line[0].chat, line[0].is_bulk
+            if self._starts_left < 1:
+                break
             if self._bot_wait_s(now_s, is_bulk=is_bulk) > 0 or (is_bulk and not self.share.has_room):
                 break
             chat_wait = self._chat_wait_s(chat, now_s)
