@@ -41,6 +41,7 @@ from .loops import check_handlers, check_trio_task
 from .operators import DeadLetters, Messages, OutboxDesk
 from .publish_send import publish_send
 from .receipt import Receipt, receipt_of
+from .recipient_desk import RecipientDesk
 from .retention import Retention
 from .retry import RetryPolicy
 from .sender import Sender
@@ -75,6 +76,7 @@ class Runtime:
         self.outbox = OutboxDesk(services)
         self.sender = Sender(services)
         self.timers = TimerDesk(services, hands)
+        self.recipients = RecipientDesk(services, hands)
 
     @staticmethod
     @asynccontextmanager

@@ -51,7 +51,7 @@ METRICS: Final = (
     MetricSpec("shardline_timers", "gauge", (), "timers that are set"),
     MetricSpec("shardline_turns_running", "gauge", ("topic",), "handlers under way"),
     MetricSpec("shardline_turns_overdue", "gauge", (), "handlers that run for too long"),
-    MetricSpec("shardline_breaker_open", "gauge", ("topic", "channel"), "1 while a breaker is open; of sends without topic"),
+    MetricSpec("shardline_breaker_open", "gauge", ("topic", "channel"), "1 while a breaker is open; no topic: sends"),
     MetricSpec("shardline_sends_running", "gauge", ("channel",), "sends under way"),
     MetricSpec("shardline_sends_waiting", "gauge", ("channel",), "conversations whose next send has to wait"),
     MetricSpec("shardline_sends_uncertain", "gauge", (), "sends that wait for a person's decision"),
