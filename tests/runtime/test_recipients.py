@@ -251,7 +251,7 @@ async def test_a_person_undoes_a_move(autojump_clock: MockClock) -> None:
             moved = Inbound(platform_message_id=f"s{old}", address=old, text="(moved)", moved_to="b")
             await bot.channel("fake").read(moved)
         await bot.settle()
-        keys: list[list[str]] = []
+        keys: list[list[str | None]] = []
         for old in ("a", "c", None):
             await bot.say("fake:b", f"with {old}")
             await bot.settle()
