@@ -79,6 +79,8 @@ class DeliveryActor:
         self.pauses = Pauses(adapter.name, self.line, self.stop)
         self.ephemeral: EphemeralActor | None = None
         self.on_stop: Callable[[], None] = _nothing
+        self._chats: HasChats | None = adapter if isinstance(adapter, HasChats) else None
+        self._has_told_chats = False
         self.breaker: SendBreaker | None = (
             None
             if breaker is None
@@ -130,7 +132,21 @@ class DeliveryActor:
 
     def _chat_of(self, conversation_key: str) -> Chat:
         address = self.recipients.address_of(conversation_key)
-        return self.adapter.chat_of(address) if isinstance(self.adapter, HasChats) else Chat(address)
+        return Chat(address) if self._chats is None else self._own_chat(self._chats, address)
+
+    def _own_chat(self, chats: HasChats, address: str) -> Chat:
+        """The chat as the adapter names it; one that it cannot name counts as its own."""
+        try:
+            chat: object = chats.chat_of(address)
+            if isinstance(chat, Chat) and isinstance(chat.id, str):
+                return chat
+            reason = f"answered {type(chat).__name__}"
+        except Exception as error:
+            reason = type(error).__name__
+        if not self._has_told_chats:
+            self._has_told_chats = True
+            self._log.warning("chat.unnamed", reason=reason)
+        return Chat(address)
 
     def conclude(self, send: Send, error: BaseException | None, *, timed_out: bool, cancelled: bool) -> None:
         """Report the end of a job to the shard. An answer in hand counts, however late it came."""
