@@ -1,8 +1,9 @@
 """Who may send next on one channel: slots, rate limits, pauses, and two lines before them.
 
 A conversation asks for its head (`try_take`); where that may not go now it stands in line (`wait`) and is called when
-it may. Interactive sends pass bulk ones; inside a conversation nothing passes. Everything is synchronous and runs on
-the trio thread; time is trio's. A chat costs memory only while its bucket is not full or it is paused.
+it may. Interactive sends pass bulk ones, yet not for ever; inside a conversation nothing passes. Everything is
+synchronous and runs on the trio thread; time is trio's. A chat costs memory only while its bucket is not full or it is
+paused.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Generic, TypeVar
 import trio
 
 from .alarms import Alarms
+from .defaults import BULK_AFTER
 from .pool import Job, WorkerPool
 from .rates import Chat, Rate, RateLimits, after_return, after_take, wait_s
 from .start_share import StartShare, bulk_quantum_s, bulk_rate
@@ -66,6 +68,7 @@ class SendLine(Generic[J]):
         self._bot_paused_s = -math.inf
         self._held_s = -math.inf
         self._starts_left = math.inf
+        self._passed = 0
         self._full_s: dict[str, float] = {}
         self._paused_s: dict[str, float] = {}
         self._lines: tuple[deque[_Entry], deque[_Entry]] = (deque(), deque())
@@ -191,12 +194,8 @@ class SendLine(Generic[J]):
     @property
     def is_free(self) -> bool:
         """Nothing but slots can hold a send up."""
-        return (
-            not self._is_limited
-            and not self._paused_s
-            and self._bot_paused_s == -math.inf
-            and self._starts_left == math.inf
-        )
+        is_paused = bool(self._paused_s) or self._bot_paused_s != -math.inf
+        return not self._is_limited and not is_paused and self._starts_left == math.inf
 
     @property
     def waiting(self) -> int:
@@ -232,7 +231,14 @@ class SendLine(Generic[J]):
         """Whether nothing stands before a send that asks out of line."""
         if self.is_stopped or self._lines[0] or self._starts_left < 1:
             return False
-        return not is_bulk or (not self._lines[1] and self.share.has_room)
+        if not is_bulk:
+            return not self._owes_bulk
+        return not self._lines[1] and self.share.has_room
+
+    @property
+    def _owes_bulk(self) -> bool:
+        """Whether so many answers have passed a broadcast that one of its sends goes first."""
+        return self._passed >= BULK_AFTER and bool(self._lines[1]) and self.share.has_room
 
     def _must_wait(self, chat: Chat, now_s: float, *, is_bulk: bool) -> bool:
         return self._bot_wait_s(now_s, is_bulk=is_bulk) > 0 or self._chat_wait_s(chat, now_s) > 0
@@ -251,8 +257,10 @@ class SendLine(Generic[J]):
         self._starts_left -= 1
         if is_bulk:
             self.share.take()
+            self._passed = 0
         else:
             self.share.answered_s = trio.current_time()
+            self._passed += bool(self._lines[1])
         if self._limits.bot is not None:
             self._bot_full_s = after_take(self._limits.bot, self._bot_full_s, now_s)
         rate = self._rate_of(chat)
@@ -290,11 +298,14 @@ class SendLine(Generic[J]):
         while self._resting and self._resting[0][0] <= now_s:
             entry = heapq.heappop(self._resting)[2]
             self._lines[entry.is_bulk].append(entry)
-        while line := self._lines[0] or self._lines[1]:
-            chat, is_bulk = line[0].chat, line[0].is_bulk
-            if self._starts_left < 1:
+        while True:
+            owes = self._owes_bulk
+            line = self._lines[1] if owes else self._lines[0] or self._lines[1]
+            if not line:
                 break
-            if self._bot_wait_s(now_s, is_bulk=is_bulk) > 0 or (is_bulk and not self.share.has_room):
+            chat, is_bulk = line[0].chat, line[0].is_bulk
+            bot_wait = self._bot_wait_s(now_s, is_bulk=is_bulk and not owes)
+            if bot_wait > 0 or self._starts_left < 1 or (is_bulk and not self.share.has_room):
                 break
             chat_wait = self._chat_wait_s(chat, now_s)
             if chat_wait > 0:
