@@ -10,13 +10,15 @@ import attrs
 import trio
 
 from ..actors.errors import BusError, Code
+from ..actors.keys import conversation_key
 from ..actors.message import BusMessage
 from ..actors.names import check_name
 from ..actors.restart import Restart, Strategy
 from ..actors.supervisor import ChildSpec, Supervisor
 from .adapter_start import is_damage, is_hopeless, is_late, is_of_the_store
+from .argument_checks import check_kind
 from .breaker import Breaker
-from .channel import Acts, Adapter, Reconciles
+from .channel import Acts, Adapter, ChannelCaps, Reconciles
 from .control.actor import ControlActor
 from .control.hands import LiveHands
 from .control.pulse import PulseActor
@@ -69,6 +71,8 @@ def check_adapters(topology: FrozenTopology, adapters: Sequence[object], *, park
                 f"{type(adapter).__name__} is no adapter: it needs name, prefix, caps, run and send",
             )
         check_name(adapter.name, "adapter")
+        conversation_key(adapter.prefix, "a")
+        check_kind(adapter.caps, ChannelCaps, "caps", "ChannelCaps")
         if adapter.caps.reconciles and not isinstance(adapter, Reconciles):
             raise BusError(
                 Code.UNKNOWN_ADAPTER,
