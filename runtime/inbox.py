@@ -156,14 +156,17 @@ class Inbox:
                 services.counters["accepted"] += 1
         elif isinstance(outcome, Duplicate):
             services.count("duplicates")
-        elif isinstance(outcome, Refused):
-            pause.refused(outcome.error.code)
-            raise outcome.error
         else:
-            raise AssertionError("a publish settles as stored, duplicate or refused")
+            raise self._refusal(outcome)
         if pause.code is not None:
             pause.stored()
         return outcome
+
+    def _refusal(self, outcome: Outcome | None) -> BusError:
+        if isinstance(outcome, Refused):
+            self._services.intake.store.refused(outcome.error.code)
+            return outcome.error
+        raise AssertionError("a publish settles as stored, duplicate or refused")
 
     def _parked(self, message: BusMessage) -> InboxStatus:
         """Refuse what no handler takes, unless it is to be parked."""

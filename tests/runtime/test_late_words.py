@@ -14,7 +14,7 @@ from shardline.runtime import shard as shard_module
 from shardline.runtime.shard import ShardActor
 from shardline.runtime.shard_inbox import ShardInbox
 from shardline.runtime.shard_messages import Accepted
-from shardline.storage.commands import Outcome, Part, Publish
+from shardline.storage.commands import NewInbox, Outcome, Part, Publish
 from shardline.storage.journal import Journal
 from shardline.storage.memory import open_memory
 from tests.kits.bots import new_message, until_quiet
@@ -67,7 +67,8 @@ async def test_what_is_stored_after_the_crash_is_counted_once_and_frees_nothing(
     submit, is_late = Journal.submit, False
 
     def hold_up(journal: Journal, part: Part, settle: Callable[[Outcome], None]) -> None:
-        if is_late and isinstance(part, Publish) and part.row.message.conversation_key == "fake:a":
+        row = part.row if isinstance(part, Publish) else None
+        if is_late and isinstance(row, NewInbox) and row.message.conversation_key == "fake:a":
             late.append(partial(submit, journal, part, settle))
         else:
             submit(journal, part, settle)
