@@ -131,7 +131,8 @@ class Runtime:
         Raises:
             BusError: STORE_LOCKED, STORE_CORRUPT, STORE_MISMATCH, SCHEMA_TOO_NEW, NO_SUBSCRIBER and the like at
                 opening; ADAPTER_FAILED or the adapter's own code, with its name, if an adapter cannot start or fails
-                too often; STORE_IO or what an actor escalated while it runs, never wrapped in a group.
+                too often; ACTOR_FAILED if an actor of the runtime itself cannot start; STORE_IO or what an actor
+                escalated while it runs, never wrapped in a group.
         """
         check_trio_task()
         check_opening(
@@ -200,7 +201,7 @@ class Runtime:
                 finally:
                     await runtime._end()
         except BaseExceptionGroup as group:
-            raise ending_of(group, tree.edges)  # noqa: B904 (its cause is set already)
+            raise ending_of(group, tree.root, tree.edges)  # noqa: B904 (its cause is set already)
         finally:
             # Cancelled so early that the journal never ran, nobody else gives the file back.
             opened.close()

@@ -15,6 +15,7 @@ from ..actors.message import BusMessage
 from ..actors.names import check_name
 from ..actors.restart import Restart, Strategy
 from ..actors.supervisor import ChildSpec, Supervisor
+from .actor_start import never_starts
 from .adapter_start import is_damage, is_hopeless, is_late, is_of_the_store
 from .argument_checks import check_kind
 from .breaker import Breaker
@@ -175,10 +176,9 @@ def build_tree(
             for name, run in (("control", control.run), ("pulse", pulse.run))
         ]
 
-    def group(
-        name: str, children: list[ChildSpec], *, escalates: Callable[[Exception], bool] = is_damage
-    ) -> ChildSpec:
-        return Supervisor(name, children, log=log, crashed=crashed).as_child(escalates=escalates)
+    def group(name: str, children: list[ChildSpec]) -> ChildSpec:
+        actors = Supervisor(name, children, log=log, crashed=crashed)
+        return actors.as_child(escalates=lambda error: is_damage(error) or never_starts(actors, error))
 
     root = Supervisor(
         "root",
