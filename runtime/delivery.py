@@ -12,7 +12,7 @@ from ..storage.records import OnUncertain, OutboundContent
 from .alarms import Alarms
 from .breaker import Breaker
 from .channel import Adapter, HasChats, NotSent, Reconciles, SendOutcome, Sent, Splits, Uncertain
-from .degrade import answer_of_two, can_degrade
+from .degrade import NOT_NOW, answer_of_two, can_degrade
 from .ephemeral import EphemeralActor
 from .pauses import Pauses
 from .pool import WorkerPool
@@ -174,10 +174,14 @@ class DeliveryActor:
 
     def _conclude_lookup(self, send: Send, error: BaseException | None, *, timed_out: bool) -> None:
         answer = None if send.answer is None else checked_answer(send.answer)
-        if send.is_answered and not isinstance(answer, Uncertain):
+        if isinstance(answer, NotSent) and answer.code in NOT_NOW:
+            # The question was refused, which tells nothing of the send.
+            failed = str(answer.code)
+        elif send.is_answered and not isinstance(answer, Uncertain):
             send.report(LookedUp(send, answer, None))
             return
-        failed = "timed out" if timed_out else "stopped" if error is None else type(error).__name__
+        else:
+            failed = "timed out" if timed_out else "stopped" if error is None else type(error).__name__
         self._log.warning("send.lookup_failed", outbox_id=send.row.record.id, reason=failed)
         send.report(LookedUp(send, None, failed))
 
