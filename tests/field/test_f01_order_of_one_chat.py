@@ -13,6 +13,7 @@ from trio.testing import MockClock
 from shardline import BusMessage, Context, Topology
 from shardline.testing import FakeChannel, Harness
 from tests.field.order_bot import updates, work_s
+from tests.kits.reaped import reaped
 
 BOT = Path(__file__).with_name("order_bot.py")
 TEXTS = ["1", "2", "3", "4", "5", "6", "7", "8"]
@@ -40,7 +41,7 @@ async def test_a_backlog_of_one_chat_is_handled_in_its_order(autojump_clock: Moc
 
 def test_a_kill_half_way_changes_nothing_of_the_order(tmp_path: Path) -> None:
     command = [sys.executable, str(BOT), str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+    with reaped(subprocess.Popen(command, stdout=subprocess.PIPE, text=True)) as running:
         assert running.stdout is not None
         seen = [running.stdout.readline().strip() for _ in range(4)]
         running.kill()

@@ -14,6 +14,7 @@ from trio.testing import MockClock
 from shardline.storage.records import InboxStatus
 from shardline.testing import Harness
 from tests.kits.albums import CAPTIONS, album_bot, part
+from tests.kits.reaped import reaped
 
 BOT = ["-m", "tests.field.album_bot"]
 
@@ -71,7 +72,7 @@ async def test_off_they_are_three_turns_in_order_with_a_crash_between(autojump_c
 
 def test_a_kill_between_the_pages_loses_nothing_and_it_still_is_one_turn(tmp_path: Path) -> None:
     command = [sys.executable, *BOT, str(tmp_path)]
-    with subprocess.Popen([*command, "first"], stdout=subprocess.PIPE, text=True) as running:
+    with reaped(subprocess.Popen([*command, "first"], stdout=subprocess.PIPE, text=True)) as running:
         assert running.stdout is not None
         assert running.stdout.readline().strip() == "page stored"
         running.kill()

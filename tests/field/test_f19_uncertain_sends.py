@@ -17,6 +17,7 @@ import trio
 from shardline import BusMessage, Code, Context, Permanence, RetryPolicy, Runtime, Topology
 from shardline.adapters.base import ChannelCaps, Edge, NotSent, Outbound, SendOutcome, Sent, Uncertain
 from shardline.storage.records import OutboxState
+from tests.kits.reaped import reaped
 
 SERVER = r"""
 import socket, sys
@@ -94,7 +95,9 @@ class Http:
 def server() -> Generator[tuple[int, list[str]]]:
     """The server's port, and what it got once the block has ended."""
     got: list[str] = []
-    with subprocess.Popen([sys.executable, "-c", SERVER], stdout=subprocess.PIPE, text=True) as process:
+    with reaped(
+        subprocess.Popen([sys.executable, "-c", SERVER], stdout=subprocess.PIPE, text=True)
+    ) as process:
         assert process.stdout is not None
         try:
             yield int(process.stdout.readline()), got
