@@ -20,7 +20,7 @@ from .rates import Chat
 from .recipients import Recipients
 from .retry import RetryPolicy
 from .send import Send
-from .send_answer import checked_answer
+from .send_answer import checked_answer, is_chat
 from .send_breaker import SendBreaker
 from .send_line import SendLine
 from .send_outcome import SendPolicy
@@ -138,7 +138,7 @@ class DeliveryActor:
         """The chat as the adapter names it; one that it cannot name counts as its own."""
         try:
             chat: object = chats.chat_of(address)
-            if isinstance(chat, Chat) and isinstance(chat.id, str):
+            if is_chat(chat):
                 return chat
             reason = f"answered {type(chat).__name__}"
         except Exception as error:
