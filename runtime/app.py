@@ -41,6 +41,7 @@ from .loops import check_handlers, check_trio_task
 from .operators import DeadLetters, Messages, OutboxDesk
 from .publish_send import publish_send
 from .receipt import Receipt, receipt_of
+from .recipient_desk import RecipientDesk
 from .retention import Retention
 from .retry import RetryPolicy
 from .sender import Sender
@@ -53,6 +54,7 @@ from .topology import Topology
 from .tracing import Tracing
 
 if TYPE_CHECKING:
+    from .breaker import Breaker
     from .metrics import Metrics
 
 
@@ -74,6 +76,7 @@ class Runtime:
         self.outbox = OutboxDesk(services)
         self.sender = Sender(services)
         self.timers = TimerDesk(services, hands)
+        self.recipients = RecipientDesk(services, hands)
 
     @staticmethod
     @asynccontextmanager
@@ -91,6 +94,7 @@ class Runtime:
         unhandled: Literal["refuse", "park"] = "refuse",
         unsafe_filesystem: Literal["refuse", "allow"] = "refuse",
         send_retry: RetryPolicy | None = None,
+        send_breaker: Breaker | None = None,
         retention: Retention | None = None,
         tracing: Tracing | None = None,
         grace_s: float = GRACE_S,
@@ -114,6 +118,7 @@ class Runtime:
             unhandled: What happens to a message that no handler takes.
             unsafe_filesystem: Whether the store may lie where a write-ahead log breaks, such as NFS.
             send_retry: How sends that did not happen are tried again.
+            send_breaker: When all sends of a channel pause because one conversation after another fails.
             retention: How long what has ended is kept; 30 days.
             tracing: Entered around turns and sends; None costs nothing.
             grace_s: Seconds a stop waits for turns and sends under way.
@@ -169,6 +174,7 @@ class Runtime:
             services,
             adapters,
             send_retry=send_retry or RetryPolicy(),
+            send_breaker=send_breaker,
             retention=retention or Retention(),
             tracing=tracing,
             park_unhandled=unhandled == "park",

@@ -15,6 +15,7 @@ from ..actors.names import check_name
 from ..actors.restart import Restart, Strategy
 from ..actors.supervisor import ChildSpec, Supervisor
 from .adapter_start import is_damage, is_hopeless, is_late, is_of_the_store
+from .breaker import Breaker
 from .channel import Acts, Adapter, Reconciles
 from .control.actor import ControlActor
 from .control.hands import LiveHands
@@ -99,6 +100,7 @@ def build_tree(
     adapters: Sequence[Adapter],
     *,
     send_retry: RetryPolicy,
+    send_breaker: Breaker | None,
     retention: Retention,
     tracing: Tracing | None,
     park_unhandled: bool,
@@ -124,7 +126,13 @@ def build_tree(
         )
     for adapter in adapters:
         services.deliveries[adapter.name] = DeliveryActor(
-            adapter, retry=send_retry, alarms=services.alarms, log=log, tracing=tracing
+            adapter,
+            retry=send_retry,
+            alarms=services.alarms,
+            log=log,
+            tracing=tracing,
+            breaker=send_breaker,
+            count=services.count,
         )
         services.prefixes[adapter.prefix] = adapter.name
         if isinstance(adapter, Acts):

@@ -24,6 +24,7 @@ TURN_OVERDUE_S: Final = 10.0
 CONCURRENCY: Final = 64
 ACK_DEADLINE_S: Final = 30.0
 DELIVERY_CONCURRENCY: Final = 16
+BULK_AFTER: Final = 15
 BREAKER_FAILURES: Final = 5
 BREAKER_WINDOW_S: Final = 30.0
 BREAKER_OPEN_S: Final = 10.0
@@ -114,6 +115,12 @@ DEFAULTS: Final[tuple[Default, ...]] = (
         "ack_deadline_s", ACK_DEADLINE_S, "seconds", "until an event goes to another member of its group"
     ),
     Default("delivery_concurrency", DELIVERY_CONCURRENCY, "sends", "under way at once in one channel"),
+    Default(
+        "bulk_after",
+        BULK_AFTER,
+        "sends",
+        "of answers pass a broadcast that waits, then one of its sends goes",
+    ),
     Default(
         "breaker_failures", BREAKER_FAILURES, "failures", "within the window that open a circuit breaker"
     ),

@@ -24,8 +24,16 @@ def checked_answer(answer: object) -> SendOutcome:
     Returns:
         The answer itself where it keeps every rule. Else the nearest that does: text without lone surrogates and cut
         to length, a pause from 0 to `max_pause_s` or none. What tells nothing is uncertain: no outcome at all, a
-        `NotSent` whose code or permanence is none.
+        `NotSent` whose code or permanence is none, what cannot be read without an error.
     """
+    try:
+        return _checked(answer)
+    except Exception as error:
+        # Its own methods are run to read it, and they may do anything.
+        return Uncertain(f"the adapter's answer cannot be read: {type(error).__name__}")
+
+
+def _checked(answer: object) -> SendOutcome:
     match answer:
         case Sent(platform_message_id=identity):
             if identity is None or (type(identity) is str and identity.isascii() and len(identity) < 100):
@@ -51,9 +59,12 @@ def _checked_refusal(answer: NotSent) -> SendOutcome:
 
 
 def _pause(after_s: object) -> float | None:
-    if not isinstance(after_s, int | float) or isinstance(after_s, bool) or not math.isfinite(after_s):
+    if not isinstance(after_s, int | float) or isinstance(after_s, bool):
         return None
-    return max(0.0, min(float(after_s), MAX_PAUSE_S))
+    if isinstance(after_s, float) and not math.isfinite(after_s):
+        return None
+    # Bounded first: an integer may be too large for a float.
+    return float(max(0, min(after_s, MAX_PAUSE_S)))
 
 
 def _text(value: object, limit: int) -> str:

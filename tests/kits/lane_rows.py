@@ -57,11 +57,6 @@ class Words:
         if row.number not in self._over:
             self.known[row.key].add(row.number)
 
-    def told_late(self, row: Row, disk: Disk) -> None:
-        """An old run's word of it has come: the lane counts it until it is empty, also where it is handled by now."""
-        if row.seq not in disk.open.get(row.key, {}):
-            self.untold[row.key].add(row.number)
-
     def ended(self, row: Row) -> None:
         """It is open no more."""
         self._over.add(row.number)
