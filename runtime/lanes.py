@@ -26,7 +26,7 @@ from typing import Final, Generic
 from .defaults import HUNGRY_LANES, WARM_LANES
 from .lane import Lane
 from .lane_row import Backlog, Row
-from .scan import Scan
+from .scan import Scan, page_sizes
 from .warm import WarmKeys
 
 _READS_AT_ONCE: Final = 64
@@ -41,8 +41,8 @@ class Lanes(Generic[Row]):
         reserve_rows: As many more that are urgent, >= 0.
         lane_tokens: Tokens the rows of one lane may hold, > 0.
         page_rows: Rows of one lane read at once, > 0; fewer under a small window, which no page overfills.
-        warm_lanes: Idle lanes kept.
-        hungry_lanes: Lanes kept that wait for a page.
+        scan_rows: Rows that a scan waits to have room for while no lane wants a page, > 0; fewer as above.
+        warm_lanes, hungry_lanes: How many are kept that are idle, and that wait for a page.
     """
 
     def __init__(
@@ -53,6 +53,7 @@ class Lanes(Generic[Row]):
         reserve_rows: int = 0,
         lane_tokens: int = 1,
         page_rows: int = 8,
+        scan_rows: int = 1,
         warm_lanes: int = WARM_LANES,
         hungry_lanes: int = HUNGRY_LANES,
     ) -> None:
@@ -61,7 +62,7 @@ class Lanes(Generic[Row]):
         self._reserve = reserve_rows
         self._hungry_limit = hungry_lanes
         self._lane_tokens = lane_tokens
-        self._page = max(1, min(page_rows, window_rows // 8))
+        self._page, self._scan_room = page_sizes(window_rows, page_rows, scan_rows)
         self._lanes: dict[str, Lane[Row]] = {}
         self._warm = WarmKeys(warm_lanes)
         # By key, in the order they are read.
@@ -306,8 +307,7 @@ class Lanes(Generic[Row]):
         """Read pages while the window has room: lanes that wait for one and the scan (if wanted) take turns.
 
         Returns:
-            The lanes that got rows. After some dozen reads the rest is left to the next call (`can_refill`), so that
-            a scan of many conversations holds nobody up.
+            The lanes that got rows. After some dozen reads the rest is left to the next call, so nobody is held up.
         """
         fed: list[Lane[Row]] = []
         for _ in range(_READS_AT_ONCE):
@@ -323,7 +323,8 @@ class Lanes(Generic[Row]):
 
     def can_refill(self, *, scan: bool = True) -> bool:
         """Whether `refill` has something to read and room for it."""
-        return bool(self._hungry or (scan and self._scan.is_on)) and self._has_room
+        is_wanted = bool(self._hungry) or (scan and self._scan.is_on)
+        return is_wanted and self._held + (self._page if self._hungry else self._scan_room) <= self._window
 
     @property
     def _has_room(self) -> bool:
@@ -342,7 +343,7 @@ class Lanes(Generic[Row]):
         self._scan.restart()
 
     def _scan_step(self) -> list[Lane[Row]]:
-        found = self._backlog.page(self._scan.cursor)
+        found = self._backlog.page(self._scan.cursor, self._window - self._held)
         if not found:
             self._scan.end_round()
         fed: list[Lane[Row]] = []
