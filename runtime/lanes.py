@@ -68,6 +68,7 @@ class Lanes(Generic[Row]):
         # By key, in the order they are read.
         self._hungry: OrderedDict[str, Lane[Row]] = OrderedDict()
         self._held = 0
+        self._kept = 0
         self._scan = Scan()
 
     def __len__(self) -> int:
@@ -208,10 +209,12 @@ class Lanes(Generic[Row]):
         """Let a lane wait until `due_us`. The head is out of the queue and released.
 
         Args:
-            keeps_head: It knows what is not on disk, so it stays in memory, outside the window.
+            keeps_head: It knows what is not on disk, so it stays in memory; of all lanes so many as fit the window.
         Returns:
             The other rows dropped from memory; they stay on disk, and their tokens are free.
         """
+        keeps_head = keeps_head and self._kept < self._window
+        self._kept += keeps_head
         dropped = list(lane.queue)
         lane.queue.clear()
         for row in dropped:
@@ -236,8 +239,7 @@ class Lanes(Generic[Row]):
         for row in dropped:
             self.release(row)
         if lane.beyond is not None:
-            head_dropped = bool(dropped) and dropped[0].seq == head_seq
-            lane.beyond += len(dropped) + (not head_dropped)
+            lane.beyond += len(dropped) + (not dropped or dropped[0].seq != head_seq)
         lane.more = True
         # The head is read again: of its own waits the last is over.
         lane.last_seq = head_seq - 1
@@ -256,6 +258,7 @@ class Lanes(Generic[Row]):
         lane.waited = True
         if lane.queue and not lane.queue[0].holds_token:
             self._held += 1
+            self._kept -= 1
         if lane.more:
             self._want_page(lane)
 
@@ -317,7 +320,7 @@ class Lanes(Generic[Row]):
                 lane = next(iter(self._hungry.values()))
                 if self._feed(lane):
                     fed.append(lane)
-            if scan and self._scan.is_on and self._has_room:
+            if scan and self._scan.is_on and self._held + self._page <= self._window:
                 fed += self._scan_step()
         return fed
 
@@ -325,10 +328,6 @@ class Lanes(Generic[Row]):
         """Whether `refill` has something to read and room for it."""
         is_wanted = bool(self._hungry) or (scan and self._scan.is_on)
         return is_wanted and self._held + (self._page if self._hungry else self._scan_room) <= self._window
-
-    @property
-    def _has_room(self) -> bool:
-        return self._held + self._page <= self._window
 
     def let_go(self, lane: Lane[Row]) -> bool:
         """Forget a lane in a wait, whose rows are all on disk: from then on, until `restart_scan`, who knows."""
@@ -348,7 +347,7 @@ class Lanes(Generic[Row]):
             self._scan.end_round()
         fed: list[Lane[Row]] = []
         for key, rows in found:
-            if not self._has_room:
+            if self._held + self._page > self._window:
                 break
             self._scan.cursor = key
             lane = self._lanes.get(key)
