@@ -164,7 +164,12 @@ async def _watched(
 async def _leave_stuck(runtime: Runtime) -> None:
     """End the process once a stop is over its time: a thread that never ends would keep it for ever."""
     stuck = await runtime.wait_stuck()
-    structlog.get_logger("shardline").error("runtime.left_stuck", turns=stuck.turns, sends=stuck.sends)
+    structlog.get_logger("shardline").error(
+        "runtime.left_stuck",
+        turns=stuck.turns,
+        sends=stuck.sends,
+        store=None if stuck.store is None else str(stuck.store),
+    )
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(ExitCode.CANCELLED_WORK)
