@@ -126,7 +126,7 @@ def run(
         if isinstance(error, BusError) and is_mistake(error):
             traceback.print_exception(error.__cause__)
         told = str(error) if isinstance(error, BusError) else repr(error)
-        if isinstance(error, BusError) and error.code is Code.STORE_CORRUPT:
+        if isinstance(error, BusError) and error.code in {Code.STORE_CORRUPT, Code.STORE_IO}:
             told += f". {error.code.meaning} {error.code.action}"
         sys.stderr.write(f"shardline: {told}\n")
         code = ExitCode.FAILURE
