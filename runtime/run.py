@@ -10,14 +10,17 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from enum import IntEnum
 from pathlib import Path
+from types import NoneType
 from typing import Literal, cast
 
 import structlog
 import trio
 
 from ..actors.errors import BusError, Code
+from ..actors.text import clean_text
 from .adapter_start import is_mistake
 from .app import Runtime
+from .argument_checks import check_kind, check_words
 from .channel import Adapter
 from .collector import calm_collector
 from .logs import set_up_logs
@@ -81,9 +84,11 @@ def run(
         "unsafe_filesystem": unsafe_filesystem,
     }  # fmt: skip
     try:
+        check_kind(config, (str, os.PathLike, NoneType), "config", "a path")
+        check_words(metrics_token_env, "metrics_token_env")
         settings = load_settings(given, os.environ, config=None if config is None else Path(config))
     except BusError as error:
-        sys.stderr.write(f"shardline: {error.message}\n")
+        sys.stderr.write(f"shardline: {clean_text(error.message)}\n")
         sys.exit(ExitCode.USAGE)
 
     async def main(signals: AsyncIterator[int]) -> ExitCode:

@@ -10,6 +10,7 @@ that: `wait_stuck` tells when it is time to.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -73,6 +74,11 @@ class Stop:
         if self.asked.is_set():
             self._hurry.set()
         self.asked.set()
+
+    async def take_signals(self, received: AsyncIterator[int]) -> None:
+        """Take each signal as `ask`, until cancelled: not shielded, for a `serve` that ends without one."""
+        async for _ in received:
+            self.ask()
 
     def cut(self) -> None:
         """The tree is being cancelled."""
