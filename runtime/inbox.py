@@ -12,6 +12,7 @@ from ..actors.message import BusMessage
 from ..actors.value import changed
 from ..storage.commands import Duplicate, Fact, NewInbox, Outcome, Publish, Refused, Stored
 from ..storage.records import InboxRecord, InboxStatus
+from .argument_checks import check_timeout
 from .channel import UNKNOWN_TOPIC
 from .shard_messages import Accepted
 from .topic_handler import is_in_turn
@@ -75,6 +76,8 @@ class Inbox:
         services = self._services
         if services.draining:
             raise BusError(Code.BUS_CLOSED, "the runtime is stopping")
+        if timeout_s is not None:
+            check_timeout(timeout_s)
         # Cancelled before the hand-over, nothing is stored: with a token free nothing below would wait until then.
         await trio.lowlevel.checkpoint_if_cancelled()
         handler, status = None, InboxStatus.REFUSED
