@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from functools import partial
 from pathlib import Path
 
 import structlog.testing
@@ -26,8 +27,7 @@ async def answer(ctx: Context, message: BusMessage) -> None:
     await trio.sleep_forever()
 
 
-async def main(store: str, turns: int, limit: int) -> None:
-    is_new = not Path(store).exists()
+async def main(store: str, turns: int, limit: int, *, is_new: bool) -> None:
     with structlog.testing.capture_logs() as lines:
         async with Runtime.open(
             topology, store=store, durability="normal", max_lane_backlog=limit, grace_s=0
@@ -54,4 +54,5 @@ async def main(store: str, turns: int, limit: int) -> None:
 
 
 if __name__ == "__main__":
-    trio.run(main, sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    path = Path(sys.argv[1])
+    trio.run(partial(main, str(path), int(sys.argv[2]), int(sys.argv[3]), is_new=not path.exists()))
