@@ -52,7 +52,7 @@ def page_sizes(window_rows: int, page_rows: int, scan_rows: int) -> tuple[int, i
     Of a scan's page that is read with little room most is thrown away, and read again with the next one.
     """
     page = max(1, min(page_rows, window_rows // 8))
-    return page, max(page, min(scan_rows, window_rows // 2))
+    return page, max(page, min(scan_rows, window_rows // 4))
 
 
 __all__ = ["Scan", "page_sizes"]
