@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Final, Protocol, cast
@@ -94,6 +94,11 @@ class Batch(Protocol):
 class _Writer(Protocol):
     def write_table(self, table: Batch) -> None: ...
     def close(self) -> None: ...
+
+
+class _FileMetadata(Protocol):
+    @property
+    def num_rows(self) -> int: ...
 
 
 class _Scalar(Protocol):
@@ -195,6 +200,12 @@ class ParquetFile:
     def close(self) -> None:
         """Finish the file."""
         self._writer.close()
+
+
+def count_rows(folder: Path) -> int:
+    """How many rows the Parquet files of a folder hold, by what they say of themselves."""
+    read = cast("Callable[[Path], _FileMetadata]", _parquet.read_metadata)
+    return sum(read(path).num_rows for path in folder.glob("*.parquet"))
 
 
 def _from_hex(texts: _Array) -> _Array:
