@@ -176,7 +176,9 @@ def parse_json(text: bytes, fields: Sequence[Field]) -> Batch:
     return _parse(text, fields, names, null="null", is_broken=False)
 
 
-def _parse(text: bytes, fields: Sequence[Field], names: Sequence[str], *, null: str, is_broken: bool) -> Batch:
+def _parse(
+    text: bytes, fields: Sequence[Field], names: Sequence[str], *, null: str, is_broken: bool
+) -> Batch:
     types: Mapping[str, object] = {
         field.name: _arrow.string() if field.kind == "blob" else arrow_type(field.kind) for field in fields
     }

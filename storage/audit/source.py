@@ -122,7 +122,9 @@ def record_batches(
     """A part of a table of one store in the columns that are asked for."""
     columns = [column for column in columns_of(table) if column.name in names]
     # A query that only counts asks for no column at all; one is read all the same.
-    for batch in scan(database, table, columns or [table.columns[0]], stretch, condition=condition, values=values):
+    for batch in scan(
+        database, table, columns or [table.columns[0]], stretch, condition=condition, values=values
+    ):
         yield from with_text(batch, "store", store).select(names).to_batches()
 
 

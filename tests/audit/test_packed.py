@@ -47,15 +47,11 @@ def test_integers_are_packed_as_msgpack_packs_them(spark: SparkSession) -> None:
 
 def test_texts_are_packed_as_msgpack_packs_them(spark: SparkSession) -> None:
     texts = [*TEXTS, *(f"é{text}👋" for text in TEXTS)]
-    rows = make_frame(
-        spark, [(one,) for one in [*texts, None]], StructType([StructField("v", StringType())])
-    )
+    rows = make_frame(spark, [(one,) for one in [*texts, None]], StructType([StructField("v", StringType())]))
     found = rows.select("v", packed_text(fn.col("v"))).collect()
 
-    assert {row[0]: row[1] and bytes(row[1]) for row in found} == {
-        None: None,
-        **{one: msgpack.packb(one) for one in texts},
-    }
+    wanted: dict[str | None, bytes | None] = {one: msgpack.packb(one) for one in texts}
+    assert {row[0]: row[1] and bytes(row[1]) for row in found} == wanted | {None: None}
 
 
 def test_the_code_of_the_chains_is_small_enough_to_be_compiled(
