@@ -129,6 +129,7 @@ class SimServer:
                 return 200, {
                     "waiting": bot.waiting,
                     "polls": bot.polls,
+                    "served_at_s": {str(number): at_s for number, at_s in bot.served_at_s.items()},
                     "calls": [shown(one) for one in bot.calls],
                 }
             case _:
