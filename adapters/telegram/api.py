@@ -1,6 +1,6 @@
 """Calls of the Bot API on trio: what left and what came back is told apart, and the token never shows.
 
-Calls go over connections of the adapter's own; what httpx does better is left to it: files, and the way through a proxy.
+Calls go over connections of the adapter's own; files, and the way through a proxy, are left to httpx.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Api(Protocol):
 class HttpApi:
     """One bot's connections to a server of the Bot API. Close it with `aclose`.
 
-    The transport of httpx is used without its client: the client would log every address, and the address has the token.
+    The transport of httpx is used without its client, which would log every address, and the address has the token.
 
     Args:
         token: Of the bot.

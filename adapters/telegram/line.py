@@ -59,6 +59,7 @@ class Line:
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_HEAD_BYTES)
         self._idle_since_s = trio.current_time()
         self._is_open = True
+        self._is_plain = isinstance(stream, trio.SocketStream)
 
     @property
     def is_open(self) -> bool:
@@ -125,6 +126,9 @@ class Line:
         status, size = 0, 0
         parts: list[bytes] = []
         last_s = scope.deadline + WHOLE_S
+        if self._is_plain:
+            # Nothing is there yet: to try first would be a call of the system for nothing.
+            await trio.lowlevel.wait_readable(self._socket)
         while True:
             event = self._http.next_event()
             if event is h11.NEED_DATA:

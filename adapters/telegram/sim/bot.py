@@ -154,13 +154,17 @@ class SimBot:
             fault=None if fault is None else fault.kind,
         )
         self.calls.append(call)
-        self._called.set()
-        self._called = trio.Event()
+        self._tell()
         return call
 
     async def wait_sent(self, count: int) -> None:
         """Until so many messages were made."""
         while len(self.sent()) < count:
+            await self._called.wait()
+
+    async def wait_confirmed(self) -> None:
+        """Until every update is confirmed."""
+        while self.waiting:
             await self._called.wait()
 
     def sent(self, chat: int | None = None) -> list[SimCall]:
@@ -240,11 +244,16 @@ class SimBot:
             if (integer_in(update, "update_id") or 0) == offset - 1:
                 for _ in range(at + 1):
                     self._queue.popleft()
+                self._tell()
                 return
 
     def _number(self, chat: int) -> int:
         self._numbers[chat] = number = self._numbers.get(chat, 0) + 1
         return number
+
+    def _tell(self) -> None:
+        self._called.set()
+        self._called = trio.Event()
 
     def _wake(self) -> None:
         self._news.set()

@@ -99,7 +99,8 @@ def load_script(path: Path) -> Script:
 def script_of(document: Plain) -> Script:
     """Take a script out of a JSON value.
 
-    `{"updates": […], "messages": [{"chat": 1, "text": "hi", "times": 3}], "faults": […], "per_s": 0, "keeps": false, "me": {…}}`
+    `{"updates": […], "messages": [{"chat": 1, "text": "hi", "times": 3}], "faults": […], "per_s": 0, "keeps": false,
+    "me": {…}}`
 
     Raises:
         BusError: INVALID_MESSAGE, with where.

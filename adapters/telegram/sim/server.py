@@ -125,6 +125,9 @@ class SimServer:
             case "wait", {"sent": int(count)}:
                 await bot.wait_sent(count)
                 return 200, {}
+            case "wait", {"confirmed": True}:
+                await bot.wait_confirmed()
+                return 200, {}
             case "calls", _:
                 return 200, {
                     "waiting": bot.waiting,
