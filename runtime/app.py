@@ -17,16 +17,16 @@ from ..actors.clock import Clock, SystemClock
 from ..actors.errors import BusError, Code
 from ..actors.event import Event
 from ..actors.failpoints import NO_FAILPOINTS, FailPoints
-from ..actors.keys import prefix_of, shard_of
+from ..actors.keys import shard_of
 from ..actors.message import BusMessage, Direction, validate_message
 from ..actors.names import canonical
 from ..actors.storable import check_storable
 from ..storage.commands import Publish
 from ..storage.port import Store, StoreInfo
-from ..storage.records import OutboundContent
 from ..storage.sqlite import open_sqlite
 from .activity import Activity
 from .alarms import Alarms
+from .argument_checks import check_callable
 from .build import Tree, build_tree, check_adapters
 from .channel import Adapter
 from .control.hands import LiveHands
@@ -35,11 +35,12 @@ from .emits import new_event, publish_row
 from .gate import Gate
 from .handled import Handled, publish_handled
 from .health import Health
-from .intake import Intake, check_bounds
+from .intake import Intake
 from .life import Begun, ending_of
 from .loops import check_handlers, check_trio_task
+from .open_checks import check_opening
 from .operators import DeadLetters, Messages, OutboxDesk
-from .publish_send import publish_send
+from .publish_send import publish_outbound
 from .receipt import Receipt, receipt_of
 from .recipient_desk import RecipientDesk
 from .retention import Retention
@@ -130,14 +131,21 @@ class Runtime:
         Raises:
             BusError: STORE_LOCKED, STORE_CORRUPT, STORE_MISMATCH, SCHEMA_TOO_NEW, NO_SUBSCRIBER and the like at
                 opening; ADAPTER_FAILED or the adapter's own code, with its name, if an adapter cannot start or fails
-                too often; STORE_IO or what an actor escalated while it runs, never wrapped in a group.
+                too often; ACTOR_FAILED if an actor of the runtime itself cannot start; STORE_IO or what an actor
+                escalated while it runs, never wrapped in a group.
         """
         check_trio_task()
+        check_opening(
+            topology, store, adapters, durability=durability, mode=mode, shard_count=shard_count,
+            max_inflight=max_inflight, max_lane_backlog=max_lane_backlog, max_backlog=max_backlog,
+            unhandled=unhandled, unsafe_filesystem=unsafe_filesystem, send_retry=send_retry,
+            send_breaker=send_breaker, retention=retention, tracing=tracing, grace_s=grace_s, clock=clock,
+            seed=seed, failpoints=failpoints, signals=signals,
+        )  # fmt: skip
         frozen = topology.freeze()
         check_handlers(frozen)
         check_adapters(frozen, adapters, park_unhandled=unhandled == "park")
         tokens = Tokens(max_inflight)
-        check_bounds(max_lane_backlog=max_lane_backlog, max_backlog=max_backlog)
         activity, log = Activity(), structlog.get_logger("shardline")
         used_clock = clock if clock is not None else SystemClock()
         opened: Store = (
@@ -160,7 +168,7 @@ class Runtime:
             tokens=tokens,
             intake=Intake(opened, activity, log, max_lane_backlog=max_lane_backlog, max_backlog=max_backlog),
             alarms=Alarms(),
-            gate=Gate((), at_once=1, changed=_nothing),
+            gate=Gate((), at_once=1, changed=lambda: None),
             activity=activity,
             random=random.Random(seed),
             log=log,
@@ -193,7 +201,7 @@ class Runtime:
                 finally:
                     await runtime._end()
         except BaseExceptionGroup as group:
-            raise ending_of(group, tree.edges)  # noqa: B904 (its cause is set already)
+            raise ending_of(group, tree.root, tree.edges)  # noqa: B904 (its cause is set already)
         finally:
             # Cancelled so early that the journal never ran, nobody else gives the file back.
             opened.close()
@@ -301,6 +309,7 @@ class Runtime:
 
     async def wait_until(self, condition: Callable[[], bool]) -> None:
         """Wait for a condition that the work of this runtime brings about; it is checked whenever work has ended."""
+        check_callable(condition, "condition", "a function")
         await self._services.activity.wait_until(condition)
 
     @property
@@ -355,28 +364,12 @@ class Runtime:
     async def _publish_message(
         self, message: BusMessage, timeout_s: float | None, *, takes_token: bool = True
     ) -> Receipt:
+        home = shard_of(message.conversation_key, self.info.shard_count)
         if message.direction is Direction.OUTBOUND:
-            return await self._publish_send(message)
+            return receipt_of(message.topic, home, await publish_outbound(message, self._services))
         accept, name = self._tree.inbox.accept, f"topic:{message.topic}:{message.idempotency_key}"
         outcome = await accept(message, dedupe_key=name, timeout_s=timeout_s, takes_token=takes_token)
-        home = shard_of(message.conversation_key, self.info.shard_count)
         return receipt_of(message.topic, home, outcome)
-
-    async def _publish_send(self, message: BusMessage) -> Receipt:
-        services = self._services
-        self._check_open()
-        key = message.conversation_key
-        channel = message.channel or services.prefixes.get(prefix_of(key))
-        if channel is None or channel not in services.deliveries:
-            raise BusError(Code.UNKNOWN_CHANNEL, "no open channel for this message", channel=channel, key=key)
-        content = OutboundContent(
-            text=message.payload.text,
-            reply_to=message.payload.reply_to,
-            correlation_id=message.correlation_id,
-            hops=message.hops,
-        )
-        outcome, *_ = await publish_send(channel, key, message.idempotency_key, content, services)
-        return receipt_of(message.topic, shard_of(key, self.info.shard_count), outcome)
 
     async def _publish_event(self, event: Event) -> Receipt:
         self._check_open()
@@ -394,7 +387,3 @@ class Runtime:
     def _check_open(self) -> None:
         if self._services.draining:
             raise BusError(Code.BUS_CLOSED, "the runtime is stopping")
-
-
-def _nothing() -> None:
-    """The gate of a runtime without suspects has nobody to tell."""

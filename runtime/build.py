@@ -10,13 +10,16 @@ import attrs
 import trio
 
 from ..actors.errors import BusError, Code
+from ..actors.keys import conversation_key
 from ..actors.message import BusMessage
 from ..actors.names import check_name
 from ..actors.restart import Restart, Strategy
 from ..actors.supervisor import ChildSpec, Supervisor
+from .actor_start import never_starts
 from .adapter_start import is_damage, is_hopeless, is_late, is_of_the_store
+from .argument_checks import check_kind
 from .breaker import Breaker
-from .channel import Acts, Adapter, Reconciles
+from .channel import Acts, Adapter, ChannelCaps, Reconciles
 from .control.actor import ControlActor
 from .control.hands import LiveHands
 from .control.pulse import PulseActor
@@ -69,6 +72,8 @@ def check_adapters(topology: FrozenTopology, adapters: Sequence[object], *, park
                 f"{type(adapter).__name__} is no adapter: it needs name, prefix, caps, run and send",
             )
         check_name(adapter.name, "adapter")
+        conversation_key(adapter.prefix, "a")
+        check_kind(adapter.caps, ChannelCaps, "caps", "ChannelCaps")
         if adapter.caps.reconciles and not isinstance(adapter, Reconciles):
             raise BusError(
                 Code.UNKNOWN_ADAPTER,
@@ -171,10 +176,9 @@ def build_tree(
             for name, run in (("control", control.run), ("pulse", pulse.run))
         ]
 
-    def group(
-        name: str, children: list[ChildSpec], *, escalates: Callable[[Exception], bool] = is_damage
-    ) -> ChildSpec:
-        return Supervisor(name, children, log=log, crashed=crashed).as_child(escalates=escalates)
+    def group(name: str, children: list[ChildSpec]) -> ChildSpec:
+        actors = Supervisor(name, children, log=log, crashed=crashed)
+        return actors.as_child(escalates=lambda error: is_damage(error) or never_starts(actors, error))
 
     root = Supervisor(
         "root",

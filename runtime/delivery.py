@@ -12,7 +12,7 @@ from ..storage.records import OnUncertain, OutboundContent
 from .alarms import Alarms
 from .breaker import Breaker
 from .channel import Adapter, HasChats, NotSent, Reconciles, SendOutcome, Sent, Splits, Uncertain
-from .degrade import answer_of_two, can_degrade
+from .degrade import NOT_NOW, answer_of_two, can_degrade
 from .ephemeral import EphemeralActor
 from .pauses import Pauses
 from .pool import WorkerPool
@@ -20,7 +20,7 @@ from .rates import Chat
 from .recipients import Recipients
 from .retry import RetryPolicy
 from .send import Send
-from .send_answer import checked_answer
+from .send_answer import checked_answer, is_chat
 from .send_breaker import SendBreaker
 from .send_line import SendLine
 from .send_outcome import SendPolicy
@@ -138,7 +138,7 @@ class DeliveryActor:
         """The chat as the adapter names it; one that it cannot name counts as its own."""
         try:
             chat: object = chats.chat_of(address)
-            if isinstance(chat, Chat) and isinstance(chat.id, str):
+            if is_chat(chat):
                 return chat
             reason = f"answered {type(chat).__name__}"
         except Exception as error:
@@ -174,10 +174,14 @@ class DeliveryActor:
 
     def _conclude_lookup(self, send: Send, error: BaseException | None, *, timed_out: bool) -> None:
         answer = None if send.answer is None else checked_answer(send.answer)
-        if send.is_answered and not isinstance(answer, Uncertain):
+        if isinstance(answer, NotSent) and answer.code in NOT_NOW:
+            # The question was refused, which tells nothing of the send.
+            failed = str(answer.code)
+        elif send.is_answered and not isinstance(answer, Uncertain):
             send.report(LookedUp(send, answer, None))
             return
-        failed = "timed out" if timed_out else "stopped" if error is None else type(error).__name__
+        else:
+            failed = "timed out" if timed_out else "stopped" if error is None else type(error).__name__
         self._log.warning("send.lookup_failed", outbox_id=send.row.record.id, reason=failed)
         send.report(LookedUp(send, None, failed))
 

@@ -12,6 +12,7 @@ import trio
 from ..actors.child import crash_in
 from ..actors.codec import pack_plain, unpack_plain
 from ..actors.errors import BusError, Code, error_code_of
+from ..actors.given import shown
 from ..actors.keys import shard_of
 from ..actors.message import BusMessage, clean_text
 from ..actors.names import canonical
@@ -221,7 +222,9 @@ def _packed(namespace: str, facts: Mapping[str, str]) -> tuple[Fact, ...]:
 
 def _loggable(platform_message_id: object) -> str:
     """An id that was refused, perhaps for being none: a logger must be able to write it."""
-    return clean_text(str(platform_message_id))[:_SHOWN_CHARS]
+    if not isinstance(platform_message_id, str):
+        return shown(platform_message_id)
+    return clean_text(platform_message_id[:_SHOWN_CHARS])
 
 
 def _is_map(value: object) -> bool:

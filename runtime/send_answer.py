@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Final, TypeGuard
 
 import attrs
 
@@ -11,6 +11,7 @@ from ..actors.errors import Code, Permanence
 from ..actors.text import clean_text
 from .channel import NotSent, SendOutcome, Sent, Uncertain
 from .defaults import MAX_PAUSE_S
+from .rates import Chat
 
 _MAX_ID_CHARS: Final = 1_000
 _MAX_TEXT_CHARS: Final = 500
@@ -31,6 +32,11 @@ def checked_answer(answer: object) -> SendOutcome:
     except Exception as error:
         # Its own methods are run to read it, and they may do anything.
         return Uncertain(f"the adapter's answer cannot be read: {type(error).__name__}")
+
+
+def is_chat(answer: object) -> TypeGuard[Chat]:
+    """Whether what `chat_of` answered is a chat."""
+    return isinstance(answer, Chat) and _is(answer.id, str)
 
 
 def _checked(answer: object) -> SendOutcome:
@@ -76,4 +82,4 @@ def _is(value: object, kind: type) -> bool:
     return isinstance(value, kind)
 
 
-__all__ = ["checked_answer"]
+__all__ = ["checked_answer", "is_chat"]

@@ -352,9 +352,11 @@ class SendLine(Generic[J]):
         due_s = self._resting[0][0] if self._resting else math.inf
         if self._lines[0] or self._lines[1]:
             is_bulk = not self._lines[0]
-            bot_wait = self._bot_wait_s(now_s, is_bulk=is_bulk)
-            if bot_wait > 0:
-                due_s = min(due_s, now_s + (max(bot_wait, self._bulk_quantum_s) if is_bulk else bot_wait))
+            wait = self._bot_wait_s(now_s, is_bulk=is_bulk)
+            if is_bulk:
+                wait = max(self.share.rest_s(now_s), wait and max(wait, self._bulk_quantum_s))
+            if wait > 0:
+                due_s = min(due_s, now_s + wait)
         if due_s < self._alarm_s:
             self._alarm_s = due_s
             self._alarms.after(max(0.0, due_s - now_s), self._ring)

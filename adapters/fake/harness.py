@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -15,8 +16,10 @@ import trio.testing
 
 from ...actors.clock import Clock, FakeClock
 from ...actors.errors import BusError, Code
+from ...actors.given import shown
 from ...actors.keys import split_key
 from ...runtime.app import Runtime
+from ...runtime.argument_checks import check_kind, check_length, check_one_of, check_whole
 from ...runtime.breaker import Breaker
 from ...runtime.defaults import MAX_BACKLOG, MAX_INFLIGHT, MAX_LANE_BACKLOG
 from ...runtime.operators import Decision
@@ -30,6 +33,7 @@ from ..base import ChannelCaps
 from .channel import FakeChannel
 
 _LIMIT = 1_000
+_MAX_ADVANCE_S = 100 * 366 * 86_400
 
 
 class SendRow(OutboxRecord):
@@ -123,6 +127,11 @@ class Harness:
         max_backlog: int = MAX_BACKLOG,
         start_us: int = 1_767_225_600_000_000,
     ) -> None:
+        check_kind(channels, Sequence, "channels", "names, or FakeChannels")
+        for one in channels:
+            check_kind(one, (str, FakeChannel), "channels", "names, or FakeChannels")
+        check_one_of(store, ("memory", "sqlite-inline"), "store")
+        check_whole(start_us, "start_us")
         self._topology = topology
         self._channels = {
             channel.name: channel
@@ -181,7 +190,12 @@ class Harness:
 
     def channel(self, name: str) -> FakeChannel:
         """One of the fake channels."""
-        return self._channels[name]
+        channel = self._channels.get(name) if isinstance(name, str) else None
+        if channel is None:
+            raise BusError(
+                Code.UNKNOWN_CHANNEL, f"the Harness poses as no channel {shown(name)}: name it in channels="
+            )
+        return channel
 
     async def say(
         self, key: str, text: str, *, sender: str = "somebody", platform_message_id: str | None = None
@@ -203,6 +217,8 @@ class Harness:
                 for no timer that is not due yet.
         """
         runtime = self.runtime
+        if until_s is not None and until_s != math.inf:
+            check_length(until_s, "until_s", may_be_zero=True)
         horizon_us = None if until_s is None else self._clock.wall_us() + round(until_s * 1_000_000)
 
         def is_settled() -> bool:
@@ -213,7 +229,10 @@ class Harness:
             await runtime.wait_until(is_settled)
 
     async def advance(self, seconds: float) -> None:
-        """Let (fake) time pass."""
+        """Let (fake) time pass, 0 seconds or more."""
+        check_length(seconds, "seconds", may_be_zero=True)
+        if seconds > _MAX_ADVANCE_S:
+            raise BusError(Code.INVALID_MESSAGE, f"seconds are at most {_MAX_ADVANCE_S}: a hundred years")
         await trio.sleep(seconds)
 
     def sent(self, key: str) -> list[str]:
@@ -239,6 +258,7 @@ class Harness:
 
     async def resolve(self, send: OutboxRecord | str, decision: Decision) -> None:
         """Decide over an uncertain send: a row of `outbox`, or its `key`."""
+        check_kind(send, (str, OutboxRecord), "send", "a row of `outbox`, or its key")
         await self.runtime.outbox.resolve(self._row_id(send) if isinstance(send, str) else send.id, decision)
 
     async def requeue(self, row_id: int) -> None:

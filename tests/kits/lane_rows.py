@@ -27,7 +27,7 @@ class Disk:
     def __init__(self) -> None:
         self.open: dict[str, dict[int, int]] = {}
 
-    def page(self, after: str) -> list[tuple[str, list[Row] | None]]:
+    def page(self, after: str, room: int) -> list[tuple[str, list[Row] | None]]:
         """The first conversation after `after` with open rows, and now and then those rows."""
         key = min((key for key, rows in self.open.items() if rows and key > after), default=None)
         return [] if key is None else [(key, self.rows(key, 0, 99) if len(key) % 2 else None)]

@@ -132,11 +132,11 @@ class Chats(FakeChannel):
         return chat
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [KeyError("1"), None, "1", Chat([]), Chat(None)],
-    ids=lambda answer: type(answer).__name__,  # type: ignore[arg-type]  # what adapters pass
-)
+NO_ID: Any = None
+NO_CHATS: list[Any] = [KeyError("1"), None, "1", Chat(NO_ID)]
+
+
+@pytest.mark.parametrize("answer", NO_CHATS, ids=lambda answer: type(answer).__name__)
 @pytest.mark.parametrize("limits", [RateLimits(), RateLimits(chat=Rate(1.0), bot=Rate(10.0))])
 async def test_a_chat_that_cannot_be_named_counts_as_its_own(
     answer: object, limits: RateLimits, autojump_clock: MockClock
@@ -224,3 +224,26 @@ async def test_a_look_up_that_answers_rubbish_leaves_the_send_to_a_person(autoju
         crashes = bot.runtime.counters.get("crashes", 0)
 
     assert (states, len(channel.lookups), crashes) == (["uncertain", "sent"], 3, 0)
+
+
+@pytest.mark.parametrize("code", [Code.RATE_LIMITED, Code.BAD_TOKEN])
+async def test_a_look_up_that_is_refused_says_nothing_of_the_send(
+    code: Code, autojump_clock: MockClock
+) -> None:
+    """The channel has the message, and answers the question with a 429: it must not go out twice."""
+
+    class Busy(FakeChannel):
+        async def reconcile(self, out: Outbound) -> Sent | NotSent | None:
+            await trio.lowlevel.checkpoint()
+            self.lookups.append(out)
+            return NotSent(code, Permanence.TRANSIENT) if len(self.lookups) < 3 else Sent("7")
+
+    channel = Busy("fake", ChannelCaps(reconciles=True))
+    async with Harness(echo(), channels=[channel]) as bot:
+        channel.script(Uncertain("no answer"))
+        await bot.say(KEY, "hi")
+        await bot.settle()
+        (row,) = bot.outbox(KEY)
+
+    assert (row.state, row.platform_message_id) == (OutboxState.SENT, "7")
+    assert (len(channel.lookups), len(channel.attempts)) == (3, 1)

@@ -14,7 +14,7 @@ from shardline.runtime import shard as shard_module
 from shardline.runtime.shard import ShardActor
 from shardline.runtime.shard_inbox import ShardInbox
 from shardline.runtime.shard_messages import Accepted
-from shardline.storage.commands import Outcome, Part, Publish
+from shardline.storage.commands import Commit, Committed, NewInbox, Outcome, Part, Publish
 from shardline.storage.journal import Journal
 from shardline.storage.memory import open_memory
 from tests.kits.bots import new_message, until_quiet
@@ -67,7 +67,8 @@ async def test_what_is_stored_after_the_crash_is_counted_once_and_frees_nothing(
     submit, is_late = Journal.submit, False
 
     def hold_up(journal: Journal, part: Part, settle: Callable[[Outcome], None]) -> None:
-        if is_late and isinstance(part, Publish) and part.row.message.conversation_key == "fake:a":
+        row = part.row if isinstance(part, Publish) else None
+        if is_late and isinstance(row, NewInbox) and row.message.conversation_key == "fake:a":
             late.append(partial(submit, journal, part, settle))
         else:
             submit(journal, part, settle)
@@ -133,3 +134,33 @@ async def test_the_word_of_a_row_that_has_ended_counts_no_more(
         go.set()
         await until_quiet(runtime)
         assert handled[3:] == ["0", "1", "more 0", "more 1"]
+
+
+async def test_what_the_crashed_run_had_at_work_is_counted_while_it_is_given_back(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody publishes between the new lease and the commit that gives the claims back."""
+    go, handled = trio.Event(), list[str]()
+    commit = Journal.commit
+    meanwhile: list[str] = []
+
+    async def commit_later(journal: Journal, part: Commit) -> Committed:
+        while meanwhile:
+            await runtime.publish(new_message(meanwhile.pop()))
+        return await commit(journal, part)
+
+    monkeypatch.setattr(Journal, "commit", commit_later)
+    async with Runtime.open(
+        bot_of(go, handled), store=open_memory(shard_count=1), max_lane_backlog=20
+    ) as runtime:
+        for number in range(12):
+            await runtime.publish(new_message(str(number)))
+        meanwhile.append("12")
+        await crash_the_shard(runtime)
+        assert not meanwhile
+
+        # One at work again, twelve of twenty waiting, most of them on disk alone.
+        assert await fill(runtime, "fake:a") == 8
+        go.set()
+        await until_quiet(runtime)
+        assert handled == ["quick", "quick", *map(str, range(13)), *(f"more {number}" for number in range(8))]

@@ -252,12 +252,12 @@ async def test_a_person_undoes_a_move(autojump_clock: MockClock) -> None:
             await bot.channel("fake").read(moved)
         await bot.settle()
         keys: list[list[str | None]] = []
-        for old in ("a", "c", None):
-            await bot.say("fake:b", f"with {old}")
+        for left in ("a", "c", ""):
+            await bot.say("fake:b", f"after {left}")
             await bot.settle()
             keys.append([one.record.conversation_key for one in bot.runtime.messages.list(limit=1)])
-            if old is not None:
-                await bot.runtime.recipients.forget_move("fake", old)
+            if left:
+                await bot.runtime.recipients.forget_move("fake", left)
         with refused(Code.NOT_FOUND):
             await bot.runtime.recipients.forget_move("fake", "a")
         await bot.crash()
