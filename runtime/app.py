@@ -17,13 +17,12 @@ from ..actors.clock import Clock, SystemClock
 from ..actors.errors import BusError, Code
 from ..actors.event import Event
 from ..actors.failpoints import NO_FAILPOINTS, FailPoints
-from ..actors.keys import prefix_of, shard_of
+from ..actors.keys import shard_of
 from ..actors.message import BusMessage, Direction, validate_message
 from ..actors.names import canonical
 from ..actors.storable import check_storable
 from ..storage.commands import Publish
 from ..storage.port import Store, StoreInfo
-from ..storage.records import OutboundContent
 from ..storage.sqlite import open_sqlite
 from .activity import Activity
 from .alarms import Alarms
@@ -41,8 +40,9 @@ from .life import Begun, ending_of
 from .loops import check_handlers, check_trio_task
 from .open_checks import check_opening
 from .operators import DeadLetters, Messages, OutboxDesk
-from .publish_send import publish_send
+from .publish_send import publish_outbound
 from .receipt import Receipt, receipt_of
+from .recipient_desk import RecipientDesk
 from .retention import Retention
 from .retry import RetryPolicy
 from .sender import Sender
@@ -55,6 +55,7 @@ from .topology import Topology
 from .tracing import Tracing
 
 if TYPE_CHECKING:
+    from .breaker import Breaker
     from .metrics import Metrics
 
 
@@ -76,6 +77,7 @@ class Runtime:
         self.outbox = OutboxDesk(services)
         self.sender = Sender(services)
         self.timers = TimerDesk(services, hands)
+        self.recipients = RecipientDesk(services, hands)
 
     @staticmethod
     @asynccontextmanager
@@ -93,6 +95,7 @@ class Runtime:
         unhandled: Literal["refuse", "park"] = "refuse",
         unsafe_filesystem: Literal["refuse", "allow"] = "refuse",
         send_retry: RetryPolicy | None = None,
+        send_breaker: Breaker | None = None,
         retention: Retention | None = None,
         tracing: Tracing | None = None,
         grace_s: float = GRACE_S,
@@ -116,6 +119,7 @@ class Runtime:
             unhandled: What happens to a message that no handler takes.
             unsafe_filesystem: Whether the store may lie where a write-ahead log breaks, such as NFS.
             send_retry: How sends that did not happen are tried again.
+            send_breaker: When all sends of a channel pause because one conversation after another fails.
             retention: How long what has ended is kept; 30 days.
             tracing: Entered around turns and sends; None costs nothing.
             grace_s: Seconds a stop waits for turns and sends under way.
@@ -127,14 +131,16 @@ class Runtime:
         Raises:
             BusError: STORE_LOCKED, STORE_CORRUPT, STORE_MISMATCH, SCHEMA_TOO_NEW, NO_SUBSCRIBER and the like at
                 opening; ADAPTER_FAILED or the adapter's own code, with its name, if an adapter cannot start or fails
-                too often; STORE_IO or what an actor escalated while it runs, never wrapped in a group.
+                too often; ACTOR_FAILED if an actor of the runtime itself cannot start; STORE_IO or what an actor
+                escalated while it runs, never wrapped in a group.
         """
         check_trio_task()
         check_opening(
             topology, store, adapters, durability=durability, mode=mode, shard_count=shard_count,
             max_inflight=max_inflight, max_lane_backlog=max_lane_backlog, max_backlog=max_backlog,
-            unhandled=unhandled, unsafe_filesystem=unsafe_filesystem, send_retry=send_retry, retention=retention,
-            tracing=tracing, grace_s=grace_s, clock=clock, seed=seed, failpoints=failpoints, signals=signals,
+            unhandled=unhandled, unsafe_filesystem=unsafe_filesystem, send_retry=send_retry,
+            send_breaker=send_breaker, retention=retention, tracing=tracing, grace_s=grace_s, clock=clock,
+            seed=seed, failpoints=failpoints, signals=signals,
         )  # fmt: skip
         frozen = topology.freeze()
         check_handlers(frozen)
@@ -176,6 +182,7 @@ class Runtime:
             services,
             adapters,
             send_retry=send_retry or RetryPolicy(),
+            send_breaker=send_breaker,
             retention=retention or Retention(),
             tracing=tracing,
             park_unhandled=unhandled == "park",
@@ -194,7 +201,7 @@ class Runtime:
                 finally:
                     await runtime._end()
         except BaseExceptionGroup as group:
-            raise ending_of(group, tree.edges)  # noqa: B904 (its cause is set already)
+            raise ending_of(group, tree.root, tree.edges)  # noqa: B904 (its cause is set already)
         finally:
             # Cancelled so early that the journal never ran, nobody else gives the file back.
             opened.close()
@@ -357,28 +364,12 @@ class Runtime:
     async def _publish_message(
         self, message: BusMessage, timeout_s: float | None, *, takes_token: bool = True
     ) -> Receipt:
+        home = shard_of(message.conversation_key, self.info.shard_count)
         if message.direction is Direction.OUTBOUND:
-            return await self._publish_send(message)
+            return receipt_of(message.topic, home, await publish_outbound(message, self._services))
         accept, name = self._tree.inbox.accept, f"topic:{message.topic}:{message.idempotency_key}"
         outcome = await accept(message, dedupe_key=name, timeout_s=timeout_s, takes_token=takes_token)
-        home = shard_of(message.conversation_key, self.info.shard_count)
         return receipt_of(message.topic, home, outcome)
-
-    async def _publish_send(self, message: BusMessage) -> Receipt:
-        services = self._services
-        self._check_open()
-        key = message.conversation_key
-        channel = message.channel or services.prefixes.get(prefix_of(key))
-        if channel is None or channel not in services.deliveries:
-            raise BusError(Code.UNKNOWN_CHANNEL, "no open channel for this message", channel=channel, key=key)
-        content = OutboundContent(
-            text=message.payload.text,
-            reply_to=message.payload.reply_to,
-            correlation_id=message.correlation_id,
-            hops=message.hops,
-        )
-        outcome, *_ = await publish_send(channel, key, message.idempotency_key, content, services)
-        return receipt_of(message.topic, shard_of(key, self.info.shard_count), outcome)
 
     async def _publish_event(self, event: Event) -> Receipt:
         self._check_open()

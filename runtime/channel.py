@@ -295,7 +295,10 @@ class Reconciles(Protocol):
     """An adapter whose caps say `reconciles`: it can look a send up."""
 
     async def reconcile(self, out: Outbound) -> Sent | NotSent | None:
-        """Whether this send happened; None where the channel cannot tell any more."""
+        """Whether this send happened; None where the channel cannot tell any more.
+
+        An error, or a NotSent that is RATE_LIMITED or BAD_TOKEN, is about the question: it is asked again later.
+        """
         ...
 
 

@@ -10,6 +10,7 @@ from typing import Final
 from ..actors.errors import BusError, Code
 from ..actors.failpoints import FailPoints
 from .argument_checks import check_kind, check_length, check_one_of, check_whole, check_words
+from .breaker import Breaker
 from .retention import Retention
 from .retry import RetryPolicy
 from .topology import Topology
@@ -28,6 +29,7 @@ _WORDS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _OPTIONS: Final[Mapping[str, tuple[type, str]]] = {
     "send_retry": (RetryPolicy, "a RetryPolicy"),
+    "send_breaker": (Breaker, "a Breaker"),
     "retention": (Retention, "a Retention"),
     "seed": (int, "an integer"),
     "signals": (AsyncIterator, "what trio.open_signal_receiver opens"),

@@ -131,7 +131,7 @@ def run(
         if isinstance(error, BusError) and is_mistake(error):
             traceback.print_exception(error.__cause__)
         told = str(error) if isinstance(error, BusError) else repr(error)
-        if isinstance(error, BusError) and error.code is Code.STORE_CORRUPT:
+        if isinstance(error, BusError) and error.code in {Code.STORE_CORRUPT, Code.STORE_IO}:
             told += f". {error.code.meaning} {error.code.action}"
         sys.stderr.write(f"shardline: {told}\n")
         code = ExitCode.FAILURE
@@ -169,7 +169,12 @@ async def _watched(
 async def _leave_stuck(runtime: Runtime) -> None:
     """End the process once a stop is over its time: a thread that never ends would keep it for ever."""
     stuck = await runtime.wait_stuck()
-    structlog.get_logger("shardline").error("runtime.left_stuck", turns=stuck.turns, sends=stuck.sends)
+    structlog.get_logger("shardline").error(
+        "runtime.left_stuck",
+        turns=stuck.turns,
+        sends=stuck.sends,
+        store=None if stuck.store is None else str(stuck.store),
+    )
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(ExitCode.CANCELLED_WORK)

@@ -20,6 +20,7 @@ from ...actors.given import shown
 from ...actors.keys import split_key
 from ...runtime.app import Runtime
 from ...runtime.argument_checks import check_kind, check_length, check_one_of, check_whole
+from ...runtime.breaker import Breaker
 from ...runtime.defaults import MAX_BACKLOG, MAX_INFLIGHT, MAX_LANE_BACKLOG
 from ...runtime.operators import Decision
 from ...runtime.retry import RetryPolicy
@@ -96,7 +97,7 @@ class Harness:
         channels: Names of the channels to pose as, or `FakeChannel`s.
         store: Where rows live: in memory, or in a file that `crash` leaves as a killed process would.
         seed: Of the jitter.
-        max_inflight, max_lane_backlog, max_backlog, send_retry: As for `Runtime.open`.
+        max_inflight, max_lane_backlog, max_backlog, send_retry, send_breaker: As for `Runtime.open`.
         start_us: What the wall clock says at the start, microseconds since 1970 UTC.
     Raises:
         BusError: INVALID_MESSAGE, trio's clock is the real one: use pytest-trio's `autojump_clock`, or
@@ -126,6 +127,7 @@ class Harness:
         seed: int = 0,
         max_inflight: int = MAX_INFLIGHT,
         send_retry: RetryPolicy | None = None,
+        send_breaker: Breaker | None = None,
         max_lane_backlog: int = MAX_LANE_BACKLOG,
         max_backlog: int = MAX_BACKLOG,
         start_us: int = 1_767_225_600_000_000,
@@ -146,6 +148,7 @@ class Harness:
         self._seed = seed
         self._max_inflight = max_inflight
         self._send_retry = send_retry
+        self._send_breaker = send_breaker
         self._max_lane_backlog = max_lane_backlog
         self._max_backlog = max_backlog
         self._start_us = start_us
@@ -298,6 +301,7 @@ class Harness:
                 seed=self._seed,
                 max_inflight=self._max_inflight,
                 send_retry=self._send_retry,
+                send_breaker=self._send_breaker,
                 max_lane_backlog=self._max_lane_backlog,
                 max_backlog=self._max_backlog,
             )
