@@ -47,7 +47,11 @@ def lines_of(path: tuple[str, ...], command: click.Command, word: str) -> Iterat
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_says_in_one_line_what_is_wrong(tmp_path: Path, name: str) -> None:
+def test_a_command_says_in_one_line_what_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    # Some options name a file to write.
+    monkeypatch.chdir(tmp_path)
     command, path = COMMANDS[name], tuple(name.split(" "))
     stores = {"good": tmp_path / "bot.db", "folder": tmp_path}
     stores |= {name: tmp_path / f"{name}.db" for name in ("empty", "none")}
