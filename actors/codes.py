@@ -26,6 +26,7 @@ class Permanence(StrEnum):
 class Code(StrEnum):
     """Every code that shardline raises or stores; the value equals the name."""
 
+    ACTOR_FAILED = "ACTOR_FAILED"
     ADAPTER_FAILED = "ADAPTER_FAILED"
     BAD_TOKEN = "BAD_TOKEN"  # noqa: S105 (a code, no password)
     BUS_CLOSED = "BUS_CLOSED"
@@ -101,6 +102,12 @@ _T = Permanence.TRANSIENT
 _U = Permanence.UNCERTAIN
 
 REGISTRY: tuple[CodeEntry, ...] = (
+    CodeEntry(
+        Code.ACTOR_FAILED,
+        _T,
+        "A part of the runtime itself could not start, after five more tries.",
+        "Read the error that the text names, and its traceback; start again once its cause is gone.",
+    ),
     CodeEntry(
         Code.ADAPTER_FAILED,
         _T,
@@ -297,7 +304,7 @@ REGISTRY: tuple[CodeEntry, ...] = (
         Code.STORE_IO,
         _T,
         "The disk failed to read or write.",
-        "Check the disk, then start again: no answered message is lost.",
+        "Check the disk and the limits of the process (`ulimit -f`), then start again: no answered message is lost.",
     ),
     CodeEntry(
         Code.STORE_LOCKED,

@@ -1,6 +1,5 @@
 """Typed errors: each refusal carries a `Code`, found again through causes and exception groups."""
 
-import math
 import re
 from collections.abc import Iterator
 from typing import cast
@@ -8,6 +7,7 @@ from typing import cast
 import trio
 
 from .codes import REGISTRY, Code, CodeEntry, Permanence
+from .given import is_number, shown
 
 __all__ = [
     "REGISTRY",
@@ -31,9 +31,16 @@ class BusError(Exception):
 
     `context` is for logs and callers: ids, limits, paths; never a token or a message's text. Neither `str` nor
     `repr` shows it.
+
+    Raises:
+        BusError: INVALID_MESSAGE, `code` is no `Code`: whoever branches on it could not.
     """
 
     def __init__(self, code: Code, message: str, /, **context: object) -> None:
+        if not _is(code, Code):
+            raise BusError(Code.INVALID_MESSAGE, f"the code of a BusError is a Code, not {shown(code)}")
+        if not _is(message, str):
+            message = shown(message)
         super().__init__(code, message)
         self.code: Code = code
         self.message: str = message
@@ -63,12 +70,15 @@ class Permanent(BusError):
         if isinstance(code, Code):
             super().__init__(code, message, **context)
             return
-        if _OWN_CODE.fullmatch(code) is None:
-            raise BusError(Code.INVALID_MESSAGE, f"own code {code[:80]!r} must be x.<name> of [a-z0-9_.-]")
+        if not _is(code, str) or _OWN_CODE.fullmatch(code) is None:
+            raise BusError(
+                Code.INVALID_MESSAGE,
+                f"the code of a Permanent is a Code, or one of your own, x.<name> of [a-z0-9_.-], not {shown(code)}",
+            )
         super().__init__(Code.HANDLER_FAILED, message, **context)
         self.own_code = code
         # What a copy is built from: the own code, not the one it stands for.
-        self.args = (code, message)
+        self.args = (code, self.message)
 
 
 class RetryLater(BusError):
@@ -84,8 +94,10 @@ class RetryLater(BusError):
     """
 
     def __init__(self, after_s: float, message: str = "", **context: object) -> None:
-        if not _is_finite(after_s):
-            raise BusError(Code.INVALID_MESSAGE, "RetryLater takes a finite number of seconds")
+        if not is_number(after_s):
+            raise BusError(
+                Code.INVALID_MESSAGE, f"RetryLater takes a finite number of seconds, not {shown(after_s)}"
+            )
         super().__init__(Code.HANDLER_FAILED, message or f"again after {after_s} s", **context)
         self.after_s: float = after_s
         # What a copy is built from.
@@ -96,8 +108,10 @@ def error_code_of(exc: BaseException | None) -> Code | None:
     """Find the code of an exception, through causes and groups; in a group a permanent one wins.
 
     Returns:
-        The outermost code, or None: no BusError inside, or it is a cancellation.
+        The outermost code, or None: no BusError inside, or it is a cancellation, or no exception at all.
     """
+    if not _is(exc, BaseException):
+        return None
     found = _leading(exc, set())
     return None if found is None else found.code
 
@@ -123,16 +137,6 @@ def permanence_of(exc: BaseException) -> Permanence:
         return Permanence.PERMANENT
     code = error_code_of(exc)
     return Permanence.TRANSIENT if code is None else code.permanence
-
-
-# Handlers compute it; the annotation does not hold.
-def _is_finite(value: object) -> bool:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return False
-    try:
-        return math.isfinite(value)
-    except OverflowError:
-        return False  # an integer beyond every float
 
 
 def _members(exc: BaseException) -> tuple[BaseException, ...]:
@@ -195,6 +199,11 @@ def _bus_errors(exc: BaseException | None, seen: set[int]) -> Iterator[BusError]
             yield node
         waiting.append(_next_in_chain(node))
         waiting.extend(reversed(_members(node)))
+
+
+def _is(value: object, kind: type) -> bool:
+    # Through `object`: what handlers raise is typed, and no type checker has seen them all.
+    return isinstance(value, kind)
 
 
 def _is_permanent(error: BusError) -> bool:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 import attrs
 
 from .errors import BusError, Code
+from .given import is_number, shown
 from .identifiers import check_uuid_form
 from .instants import MAX_AT_US
 from .names import canonical, check_topic
@@ -110,8 +111,8 @@ def check_headers(headers: Mapping[str, str]) -> None:
     for name, value in headers.items():
         canonical(name, "headers: a name")
         if not _is(value, str):
-            raise _refused(f"headers.{name}", "must be text")
-        check_plain(value, where=f"headers.{name}")
+            raise _refused(f"headers.{shown(name)}", "must be text")
+        check_plain(value, where=f"headers.{shown(name)}")
 
 
 def _check_hash(payload: Plain, claimed: str) -> None:
@@ -125,8 +126,7 @@ def _check_integer(value: int, what: str, highest: int) -> None:
 
 
 def _is_ttl(value: object) -> bool:
-    # NaN and Infinity fail the comparison.
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")
+    return is_number(value) and value > 0
 
 
 def _is(value: object, kind: type) -> bool:

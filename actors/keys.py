@@ -4,7 +4,8 @@ import re
 from functools import lru_cache
 
 from .errors import BusError, Code
-from .names import WHITE_SPACE, shown
+from .given import shown
+from .names import WHITE_SPACE
 
 __all__ = [
     "check_conversation_key",
@@ -42,10 +43,12 @@ def conversation_key(prefix: str, id: str) -> str:
     Raises:
         BusError: INVALID_MESSAGE.
     """
-    if _PREFIX.fullmatch(prefix) is None:
+    if not _is_text(prefix) or _PREFIX.fullmatch(prefix) is None:
         raise BusError(
             Code.INVALID_MESSAGE, f"prefix {shown(prefix)} must be 1 to 32 of [a-z0-9_-]", field="prefix"
         )
+    if not _is_text(id):
+        raise _bad_part("id", id, "text")
     return check_conversation_key(f"{prefix}:{id}")
 
 
@@ -156,7 +159,7 @@ def split_key(key: str) -> tuple[str, str]:
     Raises:
         BusError: INVALID_MESSAGE, `key` is no `<prefix>:<address>`.
     """
-    prefix, colon, address = key.partition(":")
+    prefix, colon, address = key.partition(":") if _is_text(key) else ("", "", "")
     if not prefix or not colon or not address:
         raise BusError(Code.INVALID_MESSAGE, f"conversation_key {shown(key)} must be <prefix>:<address>")
     return prefix, address

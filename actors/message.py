@@ -12,6 +12,7 @@ import attrs
 from .envelope import MessageEnvelope
 from .errors import BusError, Code
 from .extensions import EMPTY, Extensions, Kind
+from .given import shown
 from .identifiers import is_uuid7
 from .instants import MAX_AT_US, check_rfc3339
 from .keys import check_conversation_key
@@ -221,7 +222,11 @@ def is_plain(message: BusMessage) -> bool:
     Raises:
         BusError: INVALID_MESSAGE, it certainly does not.
     """
-    payload = message.payload
+    try:
+        payload = message.payload
+    except AttributeError as error:
+        # What a program passes that is no message at all; a `try` costs the others nothing.
+        raise BusError(Code.INVALID_MESSAGE, f"a BusMessage is wanted, not {shown(message)}") from error
     if type(payload) is not MessageEnvelope or type(message.extensions) is not Extensions:
         return False
     ids = _all_ids_of(message)

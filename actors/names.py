@@ -3,6 +3,7 @@
 import re
 
 from .errors import BusError, Code
+from .given import shown
 
 __all__ = [
     "DLQ_SUFFIX",
@@ -24,7 +25,6 @@ WHITE_SPACE = (
 
 _SPACES = frozenset(WHITE_SPACE)
 _MAX_TOPIC_CHARS = 128
-_MAX_SHOWN_CHARS = 80
 _TOPIC = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+){0,7}")
 _NAME = re.compile(r"(?!.*(?:__|\.\.))[a-z0-9][a-z0-9_.-]{0,63}")
 
@@ -74,8 +74,8 @@ def check_topic(topic: str, *, allow_system: bool = False) -> str:
     if _TOPIC.fullmatch(base) is None:
         raise BusError(
             Code.INVALID_TOPIC,
-            f"topic {topic!r} must be 1 to 8 segments of [a-z0-9_-] joined by dots",
-            topic=topic,
+            f"topic {shown(topic)} must be 1 to 8 segments of [a-z0-9_-] joined by dots",
+            topic=shown(topic),
         )
     if not allow_system and (base == "system" or base.startswith("system.")):
         raise BusError(
@@ -99,12 +99,6 @@ def check_name(name: str, what: str) -> str:
             field=what,
         )
     return name
-
-
-def shown(value: object) -> str:
-    """Show a refused value in an error, escaped and not longer than 80 characters."""
-    text = repr(value)
-    return text if len(text) <= _MAX_SHOWN_CHARS else text[: _MAX_SHOWN_CHARS - 1] + "…"
 
 
 def _is_text(value: object) -> bool:

@@ -78,6 +78,7 @@ class Supervisor:
         # `started()` is called when the last of them has started.
         self._unstarted: set[Child] = set()
         self._is_up = True
+        self._has_started = False
         self._over = trio.Event()
         self._escalated: Exception | None = None
 
@@ -85,6 +86,16 @@ class Supervisor:
     def name(self) -> str:
         """For logs."""
         return self._name
+
+    @property
+    def has_started(self) -> bool:
+        """Whether it has come up once since it was made, with every child started."""
+        return self._has_started
+
+    @property
+    def escalated(self) -> Exception | None:
+        """What its last run ended with; None if that was stopped or goes on."""
+        return self._escalated
 
     def statistics(self) -> tuple[ChildStatistics, ...]:
         """Look at the children.
@@ -279,7 +290,7 @@ class Supervisor:
 
     def _note_started(self) -> None:
         if not self._unstarted and not self._is_up:
-            self._is_up = True
+            self._is_up = self._has_started = True
             self._task_status.started()
 
     def _note_crash(self, child: Child, was: ChildState, error: Exception) -> None:

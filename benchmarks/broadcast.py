@@ -3,6 +3,7 @@
 import argparse
 import json
 import logging
+import math
 import statistics
 import sys
 import tempfile
@@ -12,9 +13,12 @@ import attrs
 import structlog
 import trio
 
+from benchmarks.comparison import Goal
 from benchmarks.product import TEXT
+from benchmarks.raw import Rate
 from shardline import BusMessage, Context, Runtime, Topology
-from shardline.adapters.base import ChannelCaps, Edge, Inbound, Outbound, Rate, RateLimits, SendOutcome, Sent
+from shardline.adapters.base import ChannelCaps, Edge, Inbound, Outbound, RateLimits, SendOutcome, Sent
+from shardline.adapters.base import Rate as SendRate
 from shardline.runtime.collector import calm_collector
 
 CONVERSATIONS = 10_000
@@ -31,7 +35,7 @@ class Chat:
 
     name: str = "memory"
     prefix: str = "memory"
-    caps: ChannelCaps = ChannelCaps(concurrency=64, limits=RateLimits(bot=Rate(BOT_PER_S, burst=64)))
+    caps: ChannelCaps = ChannelCaps(concurrency=64, limits=RateLimits(bot=SendRate(BOT_PER_S, burst=64)))
     edge: Edge | None = None
     said_s: dict[str, float] = attrs.field(factory=dict[str, float])
     took_s: list[float] = attrs.field(factory=list[float])
@@ -77,7 +81,10 @@ def bot() -> Topology:
 
 @attrs.frozen(kw_only=True)
 class Round:
-    """Medians of one run, milliseconds, how many answers they are of, and the memory that the broadcast took."""
+    """Medians of one run, milliseconds, how many answers they are of, and the memory that the broadcast took.
+
+    A part that was left out has the median `nan`.
+    """
 
     alone_ms: float
     beside_ms: float
@@ -91,7 +98,7 @@ class Round:
 
 
 def run_round(path: Path, conversations: int, seconds: float) -> Round:
-    """Chat alone for so many seconds, then beside a broadcast until that is out."""
+    """Chat alone for so many seconds, then beside a broadcast until that is out; either may be 0."""
 
     async def main() -> Round:
         chat, number = Chat(), 0
@@ -119,22 +126,52 @@ def run_round(path: Path, conversations: int, seconds: float) -> Round:
             alone, before_kib = list(chat.took_s), _resident_kib()
             chat.took_s.clear()
             begun_s = trio.current_time()
-            async with trio.open_nursery() as talking:
-                talking.start_soon(talk)
-                await chat.say("boss", -1, f"all:0:{conversations}")
-                await runtime.wait_until(lambda: chat.in_bulk >= conversations)
-                talking.cancel_scope.cancel()
+            if conversations:
+                async with trio.open_nursery() as talking:
+                    talking.start_soon(talk)
+                    await chat.say("boss", -1, f"all:0:{conversations}")
+                    await runtime.wait_until(lambda: chat.in_bulk >= conversations)
+                    talking.cancel_scope.cancel()
             beside, broadcast_s = list(chat.took_s), trio.current_time() - begun_s
             await runtime.wait_until(lambda: runtime.is_quiet)
             return Round(
-                alone_ms=statistics.median(alone) * 1e3,
-                beside_ms=statistics.median(beside) * 1e3,
+                alone_ms=_median_ms(alone),
+                beside_ms=_median_ms(beside),
                 answers=(len(alone), len(beside)),
                 more_mib=(_resident_kib() - before_kib) / 1024,
                 broadcast_s=broadcast_s,
             )
 
     return trio.run(main)
+
+
+def broadcast_goals() -> list[Goal]:
+    """Answers to people beside a broadcast, to answers alone; a rate here is one over the median latency."""
+    return [
+        Goal(
+            name="answers beside a broadcast, to alone",
+            sync="FULL",
+            bar=1 / MOST_RATIO,
+            product=_answers_beside,
+            raw=_answers_alone,
+        )
+    ]
+
+
+def _answers_beside(path: Path, *, seconds: float) -> Rate:
+    return _once_in(run_round(path, round(CONVERSATIONS * seconds), 0).beside_ms)
+
+
+def _answers_alone(path: Path, *, seconds: float) -> Rate:
+    return _once_in(run_round(path, 0, CONVERSATIONS * seconds / BOT_PER_S).alone_ms)
+
+
+def _once_in(median_ms: float) -> Rate:
+    return Rate(messages=1, commits=0, took_s=median_ms / 1e3)
+
+
+def _median_ms(took_s: list[float]) -> float:
+    return statistics.median(took_s) * 1e3 if took_s else math.nan
 
 
 def _resident_kib() -> int:

@@ -110,7 +110,7 @@ def failure_of(error: BaseException, edges: Iterable[EdgeActor]) -> BusError | N
             code = error.code if isinstance(error, BusError) else Code.ADAPTER_FAILED
             failure = BusError(
                 code,
-                f"adapter {name} {what}: {_told(error)}",
+                f"adapter {name} {what}: {told(error)}",
                 adapter=name,
                 error_type=type(error).__name__,
             )
@@ -132,8 +132,8 @@ def _is_same(failure: Exception | None, error: BaseException) -> bool:
     return bool(found) and list(map(id, found)) == list(map(id, _leaves(error)))
 
 
-def _told(error: BaseException) -> str:
-    """Types and texts on one line; what could steer a terminal is left out."""
+def told(error: BaseException) -> str:
+    """The types and texts of an error on one line; what could steer a terminal is left out."""
     told = ", ".join(
         f"{type(leaf).__name__}: {leaf}" if str(leaf) else type(leaf).__name__ for leaf in _leaves(error)
     )
@@ -155,4 +155,5 @@ __all__ = [
     "is_mistake",
     "is_of_the_runtime",
     "is_of_the_store",
+    "told",
 ]

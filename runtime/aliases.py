@@ -75,6 +75,18 @@ class Aliases:
         packed = pack_plain([new, now_us], limit_bytes=_FACT_BYTES, what="alias")
         return (Fact(NAMESPACE, self._begin + end, packed),)
 
+    def forget(self, old: str) -> None:
+        """The chat is at this address again; what comes from the one behind it is another conversation's."""
+        new = self.moves.pop(old, None)
+        if new is None or self._previous.get(new) != old:
+            return
+        del self._previous[new]
+        # Two chats that became one: now it belongs to the other that went there.
+        for earlier, later in self.moves.items():
+            if later == new:
+                self._previous[new] = earlier
+                break
+
     def restore(self, reader: Reader) -> None:
         """Take up what is stored."""
         found = [

@@ -17,16 +17,16 @@ from ..actors.clock import Clock, SystemClock
 from ..actors.errors import BusError, Code
 from ..actors.event import Event
 from ..actors.failpoints import NO_FAILPOINTS, FailPoints
-from ..actors.keys import prefix_of, shard_of
+from ..actors.keys import shard_of
 from ..actors.message import BusMessage, Direction, validate_message
 from ..actors.names import canonical
 from ..actors.storable import check_storable
 from ..storage.commands import Publish
 from ..storage.port import Store, StoreInfo
-from ..storage.records import OutboundContent
 from ..storage.sqlite import open_sqlite
 from .activity import Activity
 from .alarms import Alarms
+from .argument_checks import check_callable
 from .build import Tree, build_tree, check_adapters
 from .channel import Adapter
 from .control.hands import LiveHands
@@ -35,12 +35,14 @@ from .emits import new_event, publish_row
 from .gate import Gate
 from .handled import Handled, publish_handled
 from .health import Health
-from .intake import Intake, check_bounds
+from .intake import Intake
 from .life import Begun, ending_of
 from .loops import check_handlers, check_trio_task
+from .open_checks import check_opening
 from .operators import DeadLetters, Messages, OutboxDesk
-from .publish_send import publish_send
+from .publish_send import publish_outbound
 from .receipt import Receipt, receipt_of
+from .recipient_desk import RecipientDesk
 from .retention import Retention
 from .retry import RetryPolicy
 from .sender import Sender
@@ -53,6 +55,7 @@ from .topology import Topology
 from .tracing import Tracing
 
 if TYPE_CHECKING:
+    from .breaker import Breaker
     from .metrics import Metrics
 
 
@@ -74,6 +77,7 @@ class Runtime:
         self.outbox = OutboxDesk(services)
         self.sender = Sender(services)
         self.timers = TimerDesk(services, hands)
+        self.recipients = RecipientDesk(services, hands)
 
     @staticmethod
     @asynccontextmanager
@@ -91,6 +95,7 @@ class Runtime:
         unhandled: Literal["refuse", "park"] = "refuse",
         unsafe_filesystem: Literal["refuse", "allow"] = "refuse",
         send_retry: RetryPolicy | None = None,
+        send_breaker: Breaker | None = None,
         retention: Retention | None = None,
         tracing: Tracing | None = None,
         grace_s: float = GRACE_S,
@@ -114,6 +119,7 @@ class Runtime:
             unhandled: What happens to a message that no handler takes.
             unsafe_filesystem: Whether the store may lie where a write-ahead log breaks, such as NFS.
             send_retry: How sends that did not happen are tried again.
+            send_breaker: When all sends of a channel pause because one conversation after another fails.
             retention: How long what has ended is kept; 30 days.
             tracing: Entered around turns and sends; None costs nothing.
             grace_s: Seconds a stop waits for turns and sends under way.
@@ -125,14 +131,21 @@ class Runtime:
         Raises:
             BusError: STORE_LOCKED, STORE_CORRUPT, STORE_MISMATCH, SCHEMA_TOO_NEW, NO_SUBSCRIBER and the like at
                 opening; ADAPTER_FAILED or the adapter's own code, with its name, if an adapter cannot start or fails
-                too often; STORE_IO or what an actor escalated while it runs, never wrapped in a group.
+                too often; ACTOR_FAILED if an actor of the runtime itself cannot start; STORE_IO or what an actor
+                escalated while it runs, never wrapped in a group.
         """
         check_trio_task()
+        check_opening(
+            topology, store, adapters, durability=durability, mode=mode, shard_count=shard_count,
+            max_inflight=max_inflight, max_lane_backlog=max_lane_backlog, max_backlog=max_backlog,
+            unhandled=unhandled, unsafe_filesystem=unsafe_filesystem, send_retry=send_retry,
+            send_breaker=send_breaker, retention=retention, tracing=tracing, grace_s=grace_s, clock=clock,
+            seed=seed, failpoints=failpoints, signals=signals,
+        )  # fmt: skip
         frozen = topology.freeze()
         check_handlers(frozen)
         check_adapters(frozen, adapters, park_unhandled=unhandled == "park")
         tokens = Tokens(max_inflight)
-        check_bounds(max_lane_backlog=max_lane_backlog, max_backlog=max_backlog)
         activity, log = Activity(), structlog.get_logger("shardline")
         used_clock = clock if clock is not None else SystemClock()
         opened: Store = (
@@ -155,7 +168,7 @@ class Runtime:
             tokens=tokens,
             intake=Intake(opened, activity, log, max_lane_backlog=max_lane_backlog, max_backlog=max_backlog),
             alarms=Alarms(),
-            gate=Gate((), at_once=1, changed=_nothing),
+            gate=Gate((), at_once=1, changed=lambda: None),
             activity=activity,
             random=random.Random(seed),
             log=log,
@@ -169,6 +182,7 @@ class Runtime:
             services,
             adapters,
             send_retry=send_retry or RetryPolicy(),
+            send_breaker=send_breaker,
             retention=retention or Retention(),
             tracing=tracing,
             park_unhandled=unhandled == "park",
@@ -187,7 +201,7 @@ class Runtime:
                 finally:
                     await runtime._end()
         except BaseExceptionGroup as group:
-            raise ending_of(group, tree.edges)  # noqa: B904 (its cause is set already)
+            raise ending_of(group, tree.root, tree.edges)  # noqa: B904 (its cause is set already)
         finally:
             # Cancelled so early that the journal never ran, nobody else gives the file back.
             opened.close()
@@ -281,7 +295,7 @@ class Runtime:
             return
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as received:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._take_signals, received)
+                nursery.start_soon(self._stop.take_signals, received)
                 await self._stop.asked.wait()
                 await self._stop.drain()
                 nursery.cancel_scope.cancel()
@@ -295,6 +309,7 @@ class Runtime:
 
     async def wait_until(self, condition: Callable[[], bool]) -> None:
         """Wait for a condition that the work of this runtime brings about; it is checked whenever work has ended."""
+        check_callable(condition, "condition", "a function")
         await self._services.activity.wait_until(condition)
 
     @property
@@ -349,28 +364,12 @@ class Runtime:
     async def _publish_message(
         self, message: BusMessage, timeout_s: float | None, *, takes_token: bool = True
     ) -> Receipt:
+        home = shard_of(message.conversation_key, self.info.shard_count)
         if message.direction is Direction.OUTBOUND:
-            return await self._publish_send(message)
+            return receipt_of(message.topic, home, await publish_outbound(message, self._services))
         accept, name = self._tree.inbox.accept, f"topic:{message.topic}:{message.idempotency_key}"
         outcome = await accept(message, dedupe_key=name, timeout_s=timeout_s, takes_token=takes_token)
-        home = shard_of(message.conversation_key, self.info.shard_count)
         return receipt_of(message.topic, home, outcome)
-
-    async def _publish_send(self, message: BusMessage) -> Receipt:
-        services = self._services
-        self._check_open()
-        key = message.conversation_key
-        channel = message.channel or services.prefixes.get(prefix_of(key))
-        if channel is None or channel not in services.deliveries:
-            raise BusError(Code.UNKNOWN_CHANNEL, "no open channel for this message", channel=channel, key=key)
-        content = OutboundContent(
-            text=message.payload.text,
-            reply_to=message.payload.reply_to,
-            correlation_id=message.correlation_id,
-            hops=message.hops,
-        )
-        outcome, *_ = await publish_send(channel, key, message.idempotency_key, content, services)
-        return receipt_of(message.topic, shard_of(key, self.info.shard_count), outcome)
 
     async def _publish_event(self, event: Event) -> Receipt:
         self._check_open()
@@ -388,7 +387,3 @@ class Runtime:
     def _check_open(self) -> None:
         if self._services.draining:
             raise BusError(Code.BUS_CLOSED, "the runtime is stopping")
-
-
-def _nothing() -> None:
-    """The gate of a runtime without suspects has nobody to tell."""

@@ -14,12 +14,12 @@ A circuit lives in memory: after a crash it is closed, and failures open it agai
 
 from __future__ import annotations
 
-import math
 from enum import StrEnum, unique
 
 import attrs
 
 from ..actors.errors import BusError, Code
+from ..actors.given import is_number, is_whole, shown
 from .defaults import BREAKER_FAILURES, BREAKER_OPEN_S, BREAKER_WINDOW_S
 
 
@@ -130,18 +130,18 @@ def abandon(circuit: Circuit, *, is_probe: bool) -> Circuit:
 
 # Declarations come from settings files too, where the annotations do not hold.
 def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    return is_whole(value, lowest=1)
 
 
 def _is_length(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
+    return is_number(value) and value > 0
 
 
 def _check(field: str, value: object, holds: bool) -> None:
     if not holds:
         raise BusError(
             Code.INVALID_MESSAGE,
-            f"breaker: {field} must be greater than 0 (failures a whole number), not {value!r}",
+            f"breaker: {field} must be greater than 0 (failures a whole number), not {shown(value)}",
             field=field,
             value=value,
         )

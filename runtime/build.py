@@ -10,12 +10,16 @@ import attrs
 import trio
 
 from ..actors.errors import BusError, Code
+from ..actors.keys import conversation_key
 from ..actors.message import BusMessage
 from ..actors.names import check_name
 from ..actors.restart import Restart, Strategy
 from ..actors.supervisor import ChildSpec, Supervisor
+from .actor_start import never_starts
 from .adapter_start import is_damage, is_hopeless, is_late, is_of_the_store
-from .channel import Acts, Adapter, Reconciles
+from .argument_checks import check_kind
+from .breaker import Breaker
+from .channel import Acts, Adapter, ChannelCaps, Reconciles
 from .control.actor import ControlActor
 from .control.hands import LiveHands
 from .control.pulse import PulseActor
@@ -68,6 +72,8 @@ def check_adapters(topology: FrozenTopology, adapters: Sequence[object], *, park
                 f"{type(adapter).__name__} is no adapter: it needs name, prefix, caps, run and send",
             )
         check_name(adapter.name, "adapter")
+        conversation_key(adapter.prefix, "a")
+        check_kind(adapter.caps, ChannelCaps, "caps", "ChannelCaps")
         if adapter.caps.reconciles and not isinstance(adapter, Reconciles):
             raise BusError(
                 Code.UNKNOWN_ADAPTER,
@@ -99,6 +105,7 @@ def build_tree(
     adapters: Sequence[Adapter],
     *,
     send_retry: RetryPolicy,
+    send_breaker: Breaker | None,
     retention: Retention,
     tracing: Tracing | None,
     park_unhandled: bool,
@@ -124,7 +131,13 @@ def build_tree(
         )
     for adapter in adapters:
         services.deliveries[adapter.name] = DeliveryActor(
-            adapter, retry=send_retry, alarms=services.alarms, log=log, tracing=tracing
+            adapter,
+            retry=send_retry,
+            alarms=services.alarms,
+            log=log,
+            tracing=tracing,
+            breaker=send_breaker,
+            count=services.count,
         )
         services.prefixes[adapter.prefix] = adapter.name
         if isinstance(adapter, Acts):
@@ -163,10 +176,9 @@ def build_tree(
             for name, run in (("control", control.run), ("pulse", pulse.run))
         ]
 
-    def group(
-        name: str, children: list[ChildSpec], *, escalates: Callable[[Exception], bool] = is_damage
-    ) -> ChildSpec:
-        return Supervisor(name, children, log=log, crashed=crashed).as_child(escalates=escalates)
+    def group(name: str, children: list[ChildSpec]) -> ChildSpec:
+        actors = Supervisor(name, children, log=log, crashed=crashed)
+        return actors.as_child(escalates=lambda error: is_damage(error) or never_starts(actors, error))
 
     root = Supervisor(
         "root",

@@ -15,6 +15,7 @@ from ..actors.message import MAX_RAW_BYTES
 from ..actors.value import value
 from ..storage.commands import Stored
 from ..storage.records import OnUncertain
+from .caps_checks import check_caps
 from .defaults import MAX_FILE_BYTES
 from .edge_report import EdgeState
 from .rates import NO_LIMITS, Chat, Rate, RateLimits
@@ -50,6 +51,8 @@ class ChannelCaps:
         degradations: What the adapter can send without, where the platform refuses it (`Outbound.degraded`).
         contents: What it takes: `text`, `media`, `edit`, `delete`, `action`. Others are refused where they are decided.
         max_file_bytes: The largest file of a `Media`.
+    Raises:
+        BusError: INVALID_MESSAGE, INVALID_TOPIC; the field is in its context.
     """
 
     max_text: int = 4096
@@ -66,6 +69,9 @@ class ChannelCaps:
     degradations: tuple[Degradation, ...] = ()
     contents: tuple[ContentKind, ...] = ("text",)
     max_file_bytes: int = MAX_FILE_BYTES
+
+    def __attrs_post_init__(self) -> None:
+        check_caps(self)
 
     @property
     def on_uncertain(self) -> OnUncertain:
@@ -125,8 +131,13 @@ class Inbound:
             extensions=Extensions(
                 kind=Kind.UNKNOWN, platform_message_id=platform_message_id, from_user_id=sender
             ),
-            raw=raw[:MAX_RAW_BYTES],
+            raw=raw[:MAX_RAW_BYTES] if _is_bytes(raw) else raw,
         )
+
+
+def _is_bytes(value: object) -> bool:
+    # What is none is refused where it is accepted.
+    return isinstance(value, bytes)
 
 
 def _text_of(out: Outbound) -> Content:
@@ -284,7 +295,10 @@ class Reconciles(Protocol):
     """An adapter whose caps say `reconciles`: it can look a send up."""
 
     async def reconcile(self, out: Outbound) -> Sent | NotSent | None:
-        """Whether this send happened; None where the channel cannot tell any more."""
+        """Whether this send happened; None where the channel cannot tell any more.
+
+        An error, or a NotSent that is RATE_LIMITED or BAD_TOKEN, is about the question: it is asked again later.
+        """
         ...
 
 

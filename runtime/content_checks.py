@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
 import attrs
@@ -23,6 +24,7 @@ from ..actors.content import (
     is_content,
 )
 from ..actors.errors import BusError, Code
+from ..actors.given import is_whole, shown
 from ..actors.names import canonical
 from ..actors.plain import Plain
 from .context_checks import check_text
@@ -82,14 +84,21 @@ def checked_action(action: object) -> Action:
     if not isinstance(action, Action):
         raise BusError(Code.INVALID_MESSAGE, "an Action is wanted", given=type(action).__name__)
     canonical(action.name, "action")
-    copied = copy_plain(dict(action.data), limit_bytes=PAYLOAD_BYTES, what="data")
+    copied = copy_plain(_data_of(action), limit_bytes=PAYLOAD_BYTES, what="data")
     return attrs.evolve(action, data=cast("dict[str, Plain]", copied))
 
 
+def _data_of(action: Action) -> dict[str, Plain]:
+    data: object = action.data
+    if not isinstance(data, Mapping):
+        raise BusError(Code.INVALID_MESSAGE, f"data must be a map, not {shown(data)}", field="data")
+    return dict(cast("Mapping[str, Plain]", data))
+
+
 def _checked_media(media: Media, name: str, caps: ChannelCaps) -> str:
-    if media.kind not in MEDIA_KINDS:
+    if not isinstance(media.kind, str) or media.kind not in MEDIA_KINDS:
         raise BusError(
-            Code.INVALID_MESSAGE, f"a medium is one of {', '.join(MEDIA_KINDS)}", given=str(media.kind)[:80]
+            Code.INVALID_MESSAGE, f"a medium is one of {', '.join(MEDIA_KINDS)}", given=shown(media.kind)
         )
     if (media.file_id is None) == (media.path is None):
         raise BusError(Code.INVALID_MESSAGE, "a medium has a file_id or a path")
@@ -137,6 +146,13 @@ def _fitting(text: str, caps: ChannelCaps) -> str:
 def _check_ref(ref: object, channel: str) -> None:
     if not isinstance(ref, SendRef):
         raise BusError(Code.INVALID_MESSAGE, "a ref is what reply or send returned", given=type(ref).__name__)
+    # A row of a change that names nothing could not be read back.
+    canonical(ref.channel, "ref: channel")
+    canonical(ref.idempotency_key, "ref: idempotency_key")
+    if not is_whole(ref.part):
+        raise BusError(
+            Code.INVALID_MESSAGE, f"ref: part must be an integer >= 0, not {shown(ref.part)}", field="ref"
+        )
     if ref.channel != channel:
         raise BusError(
             Code.INVALID_MESSAGE,

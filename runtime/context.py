@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, TypeVar, overload
 
-from ..actors.codec import copy_plain
 from ..actors.content import Content, Rich, SendRef
 from ..actors.errors import BusError, Code
 from ..actors.idempotency import turn_key
@@ -15,12 +14,12 @@ from ..actors.names import canonical
 from ..actors.plain import Plain
 from ..storage.records import InboxRecord, OnUncertain
 from .content_checks import checked_content
-from .context_checks import check_text, checked_headers, checked_policy
+from .context_checks import check_text, checked_event, checked_policy
 from .context_ephemeral import EphemeralVerbs
 from .context_schedule import ScheduleVerbs
 from .context_surroundings import Surroundings
-from .defaults import MAX_EFFECTS, MAX_HOPS, PAYLOAD_BYTES
-from .effects import Effect, EventEffect, MessageEffect, SendEffect
+from .defaults import MAX_EFFECTS, MAX_HOPS
+from .effects import Effect, MessageEffect, SendEffect
 from .state import read_state, state_write
 from .turn_now import TurnNow, check_name
 
@@ -284,9 +283,7 @@ class Context(ScheduleVerbs, EphemeralVerbs):
         if self._surroundings.is_event_topic(canonical(topic, "topic")):
             # An event has no row that could be dead; a message over the limit is, where it arrives.
             self._check_hops()
-            # What the handler does to its value afterwards is not what it published.
-            copied = copy_plain(payload, limit_bytes=PAYLOAD_BYTES, what="payload")
-            self._add(EventEffect(topic, copied, key, checked_headers(headers), idem_key))
+            self._add(checked_event(topic, payload, key, headers, idem_key))
             return
         if not isinstance(payload, str):
             raise BusError(Code.INVALID_MESSAGE, "a conversation topic takes a text", topic=topic)

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
+from typing import Final, cast
 
+from ..actors.codec import copy_plain
 from ..actors.errors import BusError, Code
 from ..actors.event import check_headers
+from ..actors.given import shown
+from ..actors.names import canonical
+from ..actors.plain import Plain
 from ..actors.text import has_lone_surrogate
 from ..storage.records import OnUncertain
 from .defaults import PAYLOAD_BYTES
+from .effects import EventEffect
+
+_POLICIES: Final[Mapping[str, OnUncertain]] = {str(policy): policy for policy in OnUncertain}
 
 
 def check_text(text: object, name: str = "") -> None:
@@ -45,6 +52,22 @@ def checked_headers(given: object) -> dict[str, str]:
     return headers
 
 
+def checked_event(
+    topic: str, payload: Plain, key: str | None, headers: dict[str, str] | None, idem_key: str | None
+) -> EventEffect:
+    """An event as it is now: what the handler does to its values afterwards is not what it published.
+
+    Raises:
+        BusError: INVALID_MESSAGE, TOO_LARGE.
+    """
+    if key is not None:
+        canonical(key, "key")
+    if idem_key is not None:
+        canonical(idem_key, "idem_key")
+    copied = copy_plain(payload, limit_bytes=PAYLOAD_BYTES, what="payload")
+    return EventEffect(topic, copied, key, checked_headers(headers), idem_key)
+
+
 def checked_policy(value: OnUncertain | str | None) -> OnUncertain | None:
     """What becomes of a send whose result nobody knows.
 
@@ -53,12 +76,10 @@ def checked_policy(value: OnUncertain | str | None) -> OnUncertain | None:
     """
     if value is None:
         return None
-    try:
-        return OnUncertain(value)
-    except ValueError as error:
-        raise BusError(
-            Code.INVALID_MESSAGE, "on_uncertain is one of park, resend, drop", given=str(value)
-        ) from error
+    policy = _POLICIES.get(value) if isinstance(value, str) else None
+    if policy is None:
+        raise BusError(Code.INVALID_MESSAGE, f"on_uncertain is one of park, resend, drop, not {shown(value)}")
+    return policy
 
 
-__all__ = ["check_text", "checked_headers", "checked_policy"]
+__all__ = ["check_text", "checked_event", "checked_headers", "checked_policy"]

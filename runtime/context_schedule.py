@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from ..actors.codec import copy_plain
 from ..actors.errors import BusError, Code
+from ..actors.given import is_number, shown
 from ..actors.instants import MAX_AT_US
 from ..actors.message import BusMessage
-from ..actors.names import shown
+from ..actors.names import canonical
 from ..actors.plain import Plain
 from ..storage.records import InboxRecord
 from .context_checks import check_text, checked_headers
@@ -75,7 +75,7 @@ class ScheduleVerbs:
         self._check_hops()
         after_us, at_us = _when(after_s, at, every)
         record = self._record
-        to = self.message.topic if topic is None else topic
+        to = self.message.topic if topic is None else canonical(topic, "topic")
         is_event = self._surroundings.is_event_topic(to)
         target = self.message.conversation_key if key is None and not is_event else key
         if is_event:
@@ -137,7 +137,7 @@ def _when(
     if (after_s is None) + (at is None) + (every is None) != 2:
         raise BusError(Code.INVALID_MESSAGE, "a schedule needs exactly one of after_s, at and every")
     if after_s is not None:
-        if not _is_number(after_s) or not 0 <= after_s <= _MAX_AFTER_S:
+        if not is_number(after_s) or not 0 <= after_s <= _MAX_AFTER_S:
             raise BusError(
                 Code.INVALID_MESSAGE,
                 f"after_s {shown(after_s)} must be a number from 0 to {_MAX_AFTER_S}",
@@ -165,7 +165,3 @@ def _instant(at: object) -> int:
     if not 0 <= at_us <= MAX_AT_US:
         raise BusError(Code.INVALID_MESSAGE, f"at {shown(at)} must be from 1970 to 9999", field="at")
     return at_us
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -24,6 +24,12 @@ TURN_OVERDUE_S: Final = 10.0
 CONCURRENCY: Final = 64
 ACK_DEADLINE_S: Final = 30.0
 DELIVERY_CONCURRENCY: Final = 16
+BULK_AFTER: Final = 15
+BULK_SLOTS: Final = 0.125
+BULK_BURST: Final = 4
+BULK_BUCKET: Final = 0.25
+BULK_CALM_S: Final = 0.25
+BULK_GATHER_S: Final = 0.005
 BREAKER_FAILURES: Final = 5
 BREAKER_WINDOW_S: Final = 30.0
 BREAKER_OPEN_S: Final = 10.0
@@ -114,6 +120,21 @@ DEFAULTS: Final[tuple[Default, ...]] = (
         "ack_deadline_s", ACK_DEADLINE_S, "seconds", "until an event goes to another member of its group"
     ),
     Default("delivery_concurrency", DELIVERY_CONCURRENCY, "sends", "under way at once in one channel"),
+    Default(
+        "bulk_after",
+        BULK_AFTER,
+        "sends",
+        "of answers pass a broadcast that waits, then one of its sends goes",
+    ),
+    Default(
+        "bulk_slots", BULK_SLOTS, "of a channel's slots", "that a broadcast starts at once beside answers"
+    ),
+    Default("bulk_burst", BULK_BURST, "sends", "at most, of that"),
+    Default("bulk_bucket", BULK_BUCKET, "of the bot's bucket", "that a broadcast leaves to answers"),
+    Default(
+        "bulk_calm_s", BULK_CALM_S, "seconds", "without an answer, and a broadcast takes all that is free"
+    ),
+    Default("bulk_gather_s", BULK_GATHER_S, "seconds", "that a broadcast's sends gather for, to go together"),
     Default(
         "breaker_failures", BREAKER_FAILURES, "failures", "within the window that open a circuit breaker"
     ),

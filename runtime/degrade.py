@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TypeGuard
+from typing import Final, TypeGuard
 
 import attrs
 
 from ..actors.errors import Code, Permanence
 from .channel import ChannelCaps, NotSent, SendOutcome
 
-_NOT_NOW = (Code.RATE_LIMITED, Code.BAD_TOKEN)
+NOT_NOW: Final = (Code.RATE_LIMITED, Code.BAD_TOKEN)
+"""Refusals that tell nothing of what was asked: it may be asked again."""
 
 
 def can_degrade(answer: object, caps: ChannelCaps) -> TypeGuard[NotSent]:
@@ -24,9 +25,9 @@ def answer_of_two(first: NotSent, second: SendOutcome) -> SendOutcome:
         The second answer where the send got further with it, or may not happen now; else the first, for good.
     """
     if isinstance(second, NotSent) and second.permanence is Permanence.PERMANENT:
-        if second.code not in _NOT_NOW:
+        if second.code not in NOT_NOW:
             return attrs.evolve(first, permanence=Permanence.PERMANENT, retry_after_s=None)
     return second
 
 
-__all__ = ["answer_of_two", "can_degrade"]
+__all__ = ["NOT_NOW", "answer_of_two", "can_degrade"]

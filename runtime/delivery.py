@@ -10,8 +10,9 @@ import trio
 from ..actors.errors import Code
 from ..storage.records import OnUncertain, OutboundContent
 from .alarms import Alarms
+from .breaker import Breaker
 from .channel import Adapter, HasChats, NotSent, Reconciles, SendOutcome, Sent, Splits, Uncertain
-from .degrade import answer_of_two, can_degrade
+from .degrade import NOT_NOW, answer_of_two, can_degrade
 from .ephemeral import EphemeralActor
 from .pauses import Pauses
 from .pool import WorkerPool
@@ -19,7 +20,8 @@ from .rates import Chat
 from .recipients import Recipients
 from .retry import RetryPolicy
 from .send import Send
-from .send_answer import checked_answer
+from .send_answer import checked_answer, is_chat
+from .send_breaker import SendBreaker
 from .send_line import SendLine
 from .send_outcome import SendPolicy
 from .shard_messages import LookedUp, SendEnded
@@ -41,6 +43,8 @@ class DeliveryActor:
         alarms: Rings when a wait for a rate limit is over.
         log: For sends that raised.
         tracing: Entered around each send.
+        breaker: When all sends pause because one conversation after another fails.
+        count: Counts an event of the run.
 
     Attributes:
         line: Who may send next.
@@ -59,6 +63,8 @@ class DeliveryActor:
         alarms: Alarms,
         log: structlog.typing.FilteringBoundLogger,
         tracing: Tracing | None = None,
+        breaker: Breaker | None = None,
+        count: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.adapter = adapter
         self.retry = retry
@@ -73,6 +79,13 @@ class DeliveryActor:
         self.pauses = Pauses(adapter.name, self.line, self.stop)
         self.ephemeral: EphemeralActor | None = None
         self.on_stop: Callable[[], None] = _nothing
+        self._chats: HasChats | None = adapter if isinstance(adapter, HasChats) else None
+        self._has_told_chats = False
+        self.breaker: SendBreaker | None = (
+            None
+            if breaker is None
+            else SendBreaker(adapter.name, breaker, self.pool, self.line, alarms=alarms, count=count, log=log)
+        )
         self._log = log.bind(channel=adapter.name)
         self._policies = {
             own: SendPolicy(retry, own or adapter.caps.on_uncertain, self.can_look_up)
@@ -119,7 +132,21 @@ class DeliveryActor:
 
     def _chat_of(self, conversation_key: str) -> Chat:
         address = self.recipients.address_of(conversation_key)
-        return self.adapter.chat_of(address) if isinstance(self.adapter, HasChats) else Chat(address)
+        return Chat(address) if self._chats is None else self._own_chat(self._chats, address)
+
+    def _own_chat(self, chats: HasChats, address: str) -> Chat:
+        """The chat as the adapter names it; one that it cannot name counts as its own."""
+        try:
+            chat: object = chats.chat_of(address)
+            if is_chat(chat):
+                return chat
+            reason = f"answered {type(chat).__name__}"
+        except Exception as error:
+            reason = type(error).__name__
+        if not self._has_told_chats:
+            self._has_told_chats = True
+            self._log.warning("chat.unnamed", reason=reason)
+        return Chat(address)
 
     def conclude(self, send: Send, error: BaseException | None, *, timed_out: bool, cancelled: bool) -> None:
         """Report the end of a job to the shard. An answer in hand counts, however late it came."""
@@ -141,14 +168,20 @@ class DeliveryActor:
             outcome = Uncertain("timed out")
         else:
             outcome = checked_answer(answer)
+        if self.breaker is not None and not cancelled:
+            self.breaker.ended(send, outcome)
         send.report(SendEnded(send, outcome))
 
     def _conclude_lookup(self, send: Send, error: BaseException | None, *, timed_out: bool) -> None:
         answer = None if send.answer is None else checked_answer(send.answer)
-        if send.is_answered and not isinstance(answer, Uncertain):
+        if isinstance(answer, NotSent) and answer.code in NOT_NOW:
+            # The question was refused, which tells nothing of the send.
+            failed = str(answer.code)
+        elif send.is_answered and not isinstance(answer, Uncertain):
             send.report(LookedUp(send, answer, None))
             return
-        failed = "timed out" if timed_out else "stopped" if error is None else type(error).__name__
+        else:
+            failed = "timed out" if timed_out else "stopped" if error is None else type(error).__name__
         self._log.warning("send.lookup_failed", outbox_id=send.row.record.id, reason=failed)
         send.report(LookedUp(send, None, failed))
 

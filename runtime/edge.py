@@ -12,11 +12,13 @@ import trio
 from ..actors.child import crash_in
 from ..actors.codec import pack_plain, unpack_plain
 from ..actors.errors import BusError, Code, error_code_of
+from ..actors.given import shown
 from ..actors.keys import shard_of
 from ..actors.message import BusMessage, clean_text
 from ..actors.names import canonical
 from ..storage.commands import Duplicate, Fact, Stored
 from .adapter_start import Start, is_of_the_runtime
+from .argument_checks import check_kind, check_words
 from .arrival import CONTENT_CODES, check_arrival, message_of
 from .channel import UNKNOWN_TOPIC, Adapter, Inbound
 from .defaults import ADAPTER_SLOW_S, ADAPTER_START_S
@@ -101,6 +103,8 @@ class EdgeActor:
 
     async def accept(self, inbound: Inbound, *, facts: Mapping[str, str] | None = None) -> Stored | None:
         """See `Edge.accept`."""
+        if type(inbound) is not Inbound:
+            check_kind(inbound, Inbound, "inbound", "an Inbound")
         services, adapter = self._services, self.adapter
         info = services.store.info
         kept: tuple[Fact, ...] = ()
@@ -183,6 +187,7 @@ class EdgeActor:
 
     def fact(self, key: str) -> str | None:
         """See `Edge.fact`."""
+        check_words(key, "key")
         stored = self._services.store.reader.fact(self.adapter.name, key)
         if stored is None:
             return None
@@ -221,7 +226,9 @@ def _packed(namespace: str, facts: Mapping[str, str]) -> tuple[Fact, ...]:
 
 def _loggable(platform_message_id: object) -> str:
     """An id that was refused, perhaps for being none: a logger must be able to write it."""
-    return clean_text(str(platform_message_id))[:_SHOWN_CHARS]
+    if not isinstance(platform_message_id, str):
+        return shown(platform_message_id)
+    return clean_text(platform_message_id[:_SHOWN_CHARS])
 
 
 def _is_map(value: object) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 import attrs
 
 from ..actors.errors import BusError, Code
+from ..actors.given import shown
 from ..actors.message import Direction
+from ..actors.storable import check_storable
 from ..storage.records import Failure, InboxRecord, InboxStatus, OutboxRecord, OutboxState
 from .ends import has_ended, send_has_ended
 from .receipt import Receipt
@@ -60,8 +62,11 @@ async def publish_handled(
     direction = getattr(message, "direction", None)
     if wait != "handled" or not isinstance(direction, Direction):
         raise BusError(
-            Code.INVALID_MESSAGE, 'a publish waits for nothing or "handled", an event for nothing', given=wait
+            Code.INVALID_MESSAGE,
+            'a publish waits for nothing or "handled", an event for nothing',
+            given=shown(wait),
         )
+    check_storable(cast("BusMessage", message))
     key = getattr(message, "conversation_key", "")
     if direction is Direction.OUTBOUND:
         # A send waits for no turn, so a turn can wait for it, also for one of its own conversation.

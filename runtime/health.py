@@ -172,10 +172,10 @@ def _breakers(breakers: Iterable[BreakerStatus]) -> Iterator[Reason]:
         if breaker.state is not CircuitState.CLOSED:
             yield Reason(
                 word="breaker_open",
-                about=breaker.topic if breaker.channel is None else f"{breaker.topic}/{breaker.channel}",
+                about=breaker.name,
                 state=HealthState.DEGRADED,
-                text=f"its turns fail one after another and pause; {breaker.waiting:,} conversations wait",
-                action="Mend what the handler calls; a message is tried by itself now and then.",
+                text=f"what it runs fails one after another and pauses; {breaker.waiting:,} conversations wait",
+                action="Mend what the handler calls, or see to the channel; one is tried by itself now and then.",
             )
 
 

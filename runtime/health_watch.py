@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
+from .breakers import breaker_statuses
 from .channel_status import channel_status
 from .health import Facts, Health, health_of, judge
 from .running import running_turns
@@ -67,9 +68,7 @@ class HealthWatch:
             log_bytes=condition.log.size_bytes if condition.log.pinned_s else 0,
             intake=services.intake.status(),
             overdue_turns=running_turns(services).overdue,
-            breakers=tuple(
-                breaker.status for topic in services.topics.values() for breaker in topic.breakers.values()
-            ),
+            breakers=breaker_statuses(services),
             channels={name: channel_status(delivery) for name, delivery in services.deliveries.items()},
             edges=tuple(self._statistics()),
             reports={name: report for name, report in reports.items() if report is not None},

@@ -12,6 +12,7 @@ from ..actors.message import BusMessage
 from ..actors.value import changed
 from ..storage.commands import Duplicate, Fact, NewInbox, Outcome, Publish, Refused, Stored
 from ..storage.records import InboxRecord, InboxStatus
+from .argument_checks import check_timeout
 from .channel import UNKNOWN_TOPIC
 from .shard_messages import Accepted
 from .topic_handler import is_in_turn
@@ -20,6 +21,7 @@ from .turn import QueuedRow
 
 if TYPE_CHECKING:
     from .services import Services
+    from .shard import ShardActor
 
 
 _ROW = InboxRecord(
@@ -74,41 +76,34 @@ class Inbox:
         services = self._services
         if services.draining:
             raise BusError(Code.BUS_CLOSED, "the runtime is stopping")
+        if timeout_s is not None:
+            check_timeout(timeout_s)
         # Cancelled before the hand-over, nothing is stored: with a token free nothing below would wait until then.
         await trio.lowlevel.checkpoint_if_cancelled()
-        handler, status = None, InboxStatus.QUEUED
-        if refusal is not None:
-            status = InboxStatus.REFUSED
-        else:
+        handler, status = None, InboxStatus.REFUSED
+        if refusal is None:
             handler = services.topology.handler_of(message.topic, message.channel)
-            if handler is None:
-                self._check_parked(message)
-                status = InboxStatus.PARKED
+            status = InboxStatus.QUEUED if handler is not None else self._parked(message)
         intake, key = services.intake, message.conversation_key
-        home = shard_of(key, len(services.shards))
-        shard = services.shards[home]
+        shard = services.shards[shard_of(key, len(services.shards))]
         # A turn that waited for the backlog to be worked off would be part of what holds it up.
         is_outside = takes_token and not is_in_turn()
         if is_outside and intake.check_full():
             timeout_s = await intake.wait_room(timeout_s)
-        holds_token = takes_token and status is InboxStatus.QUEUED
-        if holds_token:
-            if not intake.has_room(shard.inbox.lanes, home, key):
+        holds_token = False
+        if takes_token and status is InboxStatus.QUEUED:
+            if not intake.has_room(shard.inbox.lanes, shard.number, key):
                 raise intake.lane_is_full(key)
             holds_token = is_outside and shard.inbox.lanes.may_hold_token(key)
             if holds_token and not services.tokens.try_take():
-                await services.tokens.take(timeout_s)
-                if not intake.has_room(shard.inbox.lanes, home, key):
-                    # Filled by others meanwhile.
-                    services.tokens.give_back()
-                    raise intake.lane_is_full(key)
+                holds_token = await self._wait_token(shard, key, timeout_s)
         at_us = services.clock.wall_us()
         record = changed(
             _ROW,
             id=services.store.next_inbox_id(),
-            shard=home,
+            shard=shard.number,
             topic=message.topic,
-            partition=home,
+            partition=shard.number,
             channel=message.channel,
             conversation_key=key,
             status=status,
@@ -123,30 +118,51 @@ class Inbox:
             claim=shard.lease if accept.with_claim else None,
             facts=facts,
         )
-        intake.handed += 1
+        self._hand_over(part, accept)
+        # Once handed over it cannot be cancelled. A closing store settles it at once.
+        if accept.outcome is None:
+            accept.task = trio.lowlevel.current_task()
+            await trio.lowlevel.wait_task_rescheduled(_shielded)
+        return self._counted(accept.outcome, is_refused=refusal is not None)
+
+    async def _wait_token(self, shard: ShardActor, key: str, timeout_s: float | None) -> bool:
+        """Wait for a token; answers whether the conversation may hold it still, else it is free again."""
+        services = self._services
+        await services.tokens.take(timeout_s)
+        # Meanwhile others of the conversation may have come as far.
+        if not services.intake.has_room(shard.inbox.lanes, shard.number, key):
+            services.tokens.give_back()
+            raise services.intake.lane_is_full(key)
+        if shard.inbox.lanes.may_hold_token(key):
+            return True
+        services.tokens.give_back()
+        return False
+
+    def _hand_over(self, part: Publish, accept: Accepted) -> None:
+        services = self._services
+        services.intake.handed += 1
         try:
             services.store.submit(part, accept.settle)
         except Exception:
             # Not handed over: what was reserved for it goes back, as after a refusal.
             accept.settle(Refused(BusError(Code.BUS_CLOSED, "the store did not take it")))
             raise
-        # Once handed over it cannot be cancelled. A closing store settles it at once.
-        if accept.outcome is None:
-            accept.task = trio.lowlevel.current_task()
-            await trio.lowlevel.wait_task_rescheduled(_shielded)
-        outcome = accept.outcome
+
+    def _counted(self, outcome: Outcome | None, *, is_refused: bool) -> Stored | Duplicate:
+        """Count what became of a message, or raise its refusal."""
+        services, pause = self._services, self._services.intake.store
         if isinstance(outcome, Stored):
-            if refusal is None:
-                services.counters["accepted"] += 1
-            else:
+            if is_refused:
                 services.count("refused")
                 services.count("refused_stored")
+            else:
+                services.counters["accepted"] += 1
         elif isinstance(outcome, Duplicate):
             services.count("duplicates")
         else:
             raise self._refusal(outcome)
-        if intake.store.code is not None:
-            intake.store.stored()
+        if pause.code is not None:
+            pause.stored()
         return outcome
 
     def _refusal(self, outcome: Outcome | None) -> BusError:
@@ -155,10 +171,10 @@ class Inbox:
             return outcome.error
         raise AssertionError("a publish settles as stored, duplicate or refused")
 
-    def _check_parked(self, message: BusMessage) -> None:
+    def _parked(self, message: BusMessage) -> InboxStatus:
         """Refuse what no handler takes, unless it is to be parked."""
         if self._park_unhandled or message.topic == UNKNOWN_TOPIC:
-            return
+            return InboxStatus.PARKED
         self._services.topology.check_conversation_topic(message.topic)
         raise BusError(
             Code.NO_SUBSCRIBER,

@@ -47,17 +47,6 @@ class IntakeStatus:
     store_s: float = 0.0
 
 
-def check_bounds(*, max_lane_backlog: int, max_backlog: int) -> None:
-    """Refuse bounds that let nothing in.
-
-    Raises:
-        BusError: INVALID_MESSAGE.
-    """
-    for field, bound in (("max_lane_backlog", max_lane_backlog), ("max_backlog", max_backlog)):
-        if bound < 1:
-            raise BusError(Code.INVALID_MESSAGE, f"{field} must be >= 1", field=field, value=bound)
-
-
 class Intake:
     """Holds messages from outside up, or refuses them, while too many wait.
 
@@ -206,4 +195,4 @@ class Intake:
         self._activity.changed()
 
 
-__all__ = ["Intake", "IntakeStatus", "check_bounds"]
+__all__ = ["Intake", "IntakeStatus"]

@@ -30,9 +30,12 @@ Row = TypeVar("Row", bound=LaneRow)
 class Backlog(Protocol[Row]):
     """The two reads a shard's lanes need."""
 
-    def page(self, after: str) -> list[tuple[str, list[Row] | None]]:
+    def page(self, after: str, room: int) -> list[tuple[str, list[Row] | None]]:
         """The next conversations after this key that have open rows, in the order of their keys.
 
+        Args:
+            after: The key.
+            room: How many rows there is room for, > 0.
         Returns:
             Each with all its open rows, or with None where `rows` has to read them; empty behind the last one.
         """

@@ -26,7 +26,7 @@ from typing import Final, Generic
 from .defaults import HUNGRY_LANES, WARM_LANES
 from .lane import Lane
 from .lane_row import Backlog, Row
-from .scan import Scan
+from .scan import Scan, page_sizes
 from .warm import WarmKeys
 
 _READS_AT_ONCE: Final = 64
@@ -41,8 +41,8 @@ class Lanes(Generic[Row]):
         reserve_rows: As many more that are urgent, >= 0.
         lane_tokens: Tokens the rows of one lane may hold, > 0.
         page_rows: Rows of one lane read at once, > 0; fewer under a small window, which no page overfills.
-        warm_lanes: Idle lanes kept.
-        hungry_lanes: Lanes kept that wait for a page.
+        scan_rows: Rows that a scan waits to have room for while no lane wants a page, > 0; fewer as above.
+        warm_lanes, hungry_lanes: How many are kept that are idle, and that wait for a page.
     """
 
     def __init__(
@@ -53,6 +53,7 @@ class Lanes(Generic[Row]):
         reserve_rows: int = 0,
         lane_tokens: int = 1,
         page_rows: int = 8,
+        scan_rows: int = 1,
         warm_lanes: int = WARM_LANES,
         hungry_lanes: int = HUNGRY_LANES,
     ) -> None:
@@ -61,12 +62,13 @@ class Lanes(Generic[Row]):
         self._reserve = reserve_rows
         self._hungry_limit = hungry_lanes
         self._lane_tokens = lane_tokens
-        self._page = max(1, min(page_rows, window_rows // 8))
+        self._page, self._scan_room = page_sizes(window_rows, page_rows, scan_rows)
         self._lanes: dict[str, Lane[Row]] = {}
         self._warm = WarmKeys(warm_lanes)
         # By key, in the order they are read.
         self._hungry: OrderedDict[str, Lane[Row]] = OrderedDict()
         self._held = 0
+        self._kept = 0
         self._scan = Scan()
 
     def __len__(self) -> int:
@@ -207,10 +209,12 @@ class Lanes(Generic[Row]):
         """Let a lane wait until `due_us`. The head is out of the queue and released.
 
         Args:
-            keeps_head: It knows what is not on disk, so it stays in memory, outside the window.
+            keeps_head: It knows what is not on disk, so it stays in memory; of all lanes so many as fit the window.
         Returns:
             The other rows dropped from memory; they stay on disk, and their tokens are free.
         """
+        keeps_head = keeps_head and self._kept < self._window
+        self._kept += keeps_head
         dropped = list(lane.queue)
         lane.queue.clear()
         for row in dropped:
@@ -235,8 +239,7 @@ class Lanes(Generic[Row]):
         for row in dropped:
             self.release(row)
         if lane.beyond is not None:
-            head_dropped = bool(dropped) and dropped[0].seq == head_seq
-            lane.beyond += len(dropped) + (not head_dropped)
+            lane.beyond += len(dropped) + (not dropped or dropped[0].seq != head_seq)
         lane.more = True
         # The head is read again: of its own waits the last is over.
         lane.last_seq = head_seq - 1
@@ -255,6 +258,7 @@ class Lanes(Generic[Row]):
         lane.waited = True
         if lane.queue and not lane.queue[0].holds_token:
             self._held += 1
+            self._kept -= 1
         if lane.more:
             self._want_page(lane)
 
@@ -306,8 +310,7 @@ class Lanes(Generic[Row]):
         """Read pages while the window has room: lanes that wait for one and the scan (if wanted) take turns.
 
         Returns:
-            The lanes that got rows. After some dozen reads the rest is left to the next call (`can_refill`), so that
-            a scan of many conversations holds nobody up.
+            The lanes that got rows. After some dozen reads the rest is left to the next call, so nobody is held up.
         """
         fed: list[Lane[Row]] = []
         for _ in range(_READS_AT_ONCE):
@@ -317,17 +320,14 @@ class Lanes(Generic[Row]):
                 lane = next(iter(self._hungry.values()))
                 if self._feed(lane):
                     fed.append(lane)
-            if scan and self._scan.is_on and self._has_room:
+            if scan and self._scan.is_on and self._held + self._page <= self._window:
                 fed += self._scan_step()
         return fed
 
     def can_refill(self, *, scan: bool = True) -> bool:
         """Whether `refill` has something to read and room for it."""
-        return bool(self._hungry or (scan and self._scan.is_on)) and self._has_room
-
-    @property
-    def _has_room(self) -> bool:
-        return self._held + self._page <= self._window
+        is_wanted = bool(self._hungry) or (scan and self._scan.is_on)
+        return is_wanted and self._held + (self._page if self._hungry else self._scan_room) <= self._window
 
     def let_go(self, lane: Lane[Row]) -> bool:
         """Forget a lane in a wait, whose rows are all on disk: from then on, until `restart_scan`, who knows."""
@@ -342,12 +342,12 @@ class Lanes(Generic[Row]):
         self._scan.restart()
 
     def _scan_step(self) -> list[Lane[Row]]:
-        found = self._backlog.page(self._scan.cursor)
+        found = self._backlog.page(self._scan.cursor, self._window - self._held)
         if not found:
             self._scan.end_round()
         fed: list[Lane[Row]] = []
         for key, rows in found:
-            if not self._has_room:
+            if self._held + self._page > self._window:
                 break
             self._scan.cursor = key
             lane = self._lanes.get(key)

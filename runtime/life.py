@@ -1,6 +1,6 @@
 """The two ends of a runtime's life, as its user meets them: the block may begin; one exception comes out.
 
-An exception that an adapter caused says whose it was.
+An exception that an adapter caused says whose it was, and one that kept an actor from starting which.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, cast
 import attrs
 import trio
 
+from .actor_start import start_failure
 from .adapter_start import failure_of
 
 if TYPE_CHECKING:
+    from ..actors.supervisor import Supervisor
     from .edge import EdgeActor
 
 
@@ -28,14 +30,16 @@ class Begun:
         self.event.set()
 
 
-def ending_of(group: BaseExceptionGroup[BaseException], edges: Iterable[EdgeActor]) -> BaseException:
-    """The one exception of a group, however deep, else the group; an adapter's gets its name.
+def ending_of(
+    group: BaseExceptionGroup[BaseException], root: Supervisor, edges: Iterable[EdgeActor]
+) -> BaseException:
+    """The one exception of a group, however deep, else the group; that of an adapter, or of a start, gets a name.
 
     Returns:
         To be raised as it is: its cause is set, and the group stays out of tracebacks.
     """
     error = _unwrapped(group)
-    failure = failure_of(error, edges)
+    failure = failure_of(error, edges) or start_failure(root, error)
     if failure is not None:
         failure.__cause__ = error
         return failure

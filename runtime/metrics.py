@@ -16,6 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from .breaker import CircuitState
+from .breakers import breaker_statuses
 from .channel_status import channel_status
 from .health import HealthState
 from .histogram import BOUNDS_S, Histogram
@@ -50,7 +51,7 @@ METRICS: Final = (
     MetricSpec("shardline_timers", "gauge", (), "timers that are set"),
     MetricSpec("shardline_turns_running", "gauge", ("topic",), "handlers under way"),
     MetricSpec("shardline_turns_overdue", "gauge", (), "handlers that run for too long"),
-    MetricSpec("shardline_breaker_open", "gauge", ("topic", "channel"), "1 while a handler's breaker is not closed"),
+    MetricSpec("shardline_breaker_open", "gauge", ("topic", "channel"), "1 while a breaker is open; no topic: sends"),
     MetricSpec("shardline_sends_running", "gauge", ("channel",), "sends under way"),
     MetricSpec("shardline_sends_waiting", "gauge", ("channel",), "conversations whose next send has to wait"),
     MetricSpec("shardline_sends_uncertain", "gauge", (), "sends that wait for a person's decision"),
@@ -107,7 +108,6 @@ class Metrics(Collector):
         services = self._services
         health, intake = self._tree.health.look(), services.intake.status()
         channels = {name: channel_status(delivery) for name, delivery in services.deliveries.items()}
-        breakers = [one.status for topic in services.topics.values() for one in topic.breakers.values()]
         return {
             "shardline_events_total": _by(services.counters),
             "shardline_pruned_rows_total": _by(services.pruned),
@@ -123,8 +123,8 @@ class Metrics(Collector):
             ],
             "shardline_turns_overdue": _one(running_turns(services).overdue),
             "shardline_breaker_open": [
-                ((one.topic, one.channel or ""), float(one.state is not CircuitState.CLOSED))
-                for one in breakers
+                ((one.topic or "", one.channel or ""), float(one.state is not CircuitState.CLOSED))
+                for one in breaker_statuses(services)
             ],
             "shardline_sends_running": [((name,), float(one.running)) for name, one in channels.items()],
             "shardline_sends_waiting": [((name,), float(one.waiting)) for name, one in channels.items()],

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Literal
 import trio
 
 from ..actors.errors import BusError, Code
+from ..actors.given import shown
 from ..storage.records import InboxRecord, InboxStatus, OutboxRecord, OutboxState, StoredInbox, StoredOutbox
+from .argument_checks import check_filters, check_kind, check_page, check_row_id, check_whole, check_words
 from .control.steps import purge_dead
 from .outbox_holds import is_held
 from .outbox_rules import Cancel, OutboxEvent, Requeue, ResolveDead, ResolveResend, ResolveSent
@@ -46,7 +48,11 @@ class DeadLetters:
             key: Only this conversation's.
             offset: How many to pass over.
             limit: At most this many.
+        Raises:
+            BusError: INVALID_MESSAGE.
         """
+        check_page(offset, limit)
+        check_filters(key=key)
         return self._services.store.reader.list_inbox(
             status=InboxStatus.DEAD, key=key, offset=offset, limit=limit
         )
@@ -55,8 +61,9 @@ class DeadLetters:
         """One message, whatever its status.
 
         Raises:
-            BusError: NOT_FOUND.
+            BusError: NOT_FOUND; INVALID_MESSAGE, `row_id` is no integer.
         """
+        check_row_id(row_id)
         stored = self._services.store.reader.inbox(row_id)
         if stored is None:
             raise BusError(Code.NOT_FOUND, "no such message", row_id=row_id)
@@ -90,6 +97,8 @@ class DeadLetters:
         Returns:
             How many; one that somebody else was quicker with is not counted.
         """
+        check_page(0, limit)
+        check_filters(key=key, topic=topic, channel=channel, code=code, own_code=own_code)
         fields = {"topic": topic, "channel": channel, "code": code, "own_code": own_code}
 
         def page(offset: int) -> builtins.list[InboxRecord]:
@@ -104,7 +113,10 @@ class DeadLetters:
             older_than_us: All that died at this time or before, microseconds since 1970 UTC.
         Returns:
             How many.
+        Raises:
+            BusError: INVALID_MESSAGE.
         """
+        check_whole(older_than_us, "older_than_us")
         return sum((await purge_dead(self._hands, older_than_us)).values())
 
 
@@ -129,6 +141,10 @@ class Messages:
             offset: How many to pass over.
             limit: At most this many.
         """
+        check_page(offset, limit)
+        check_filters(key=key)
+        if status is not None:
+            check_kind(status, InboxStatus, "status", "an InboxStatus")
         return self._services.store.reader.list_inbox(status=status, key=key, offset=offset, limit=limit)
 
 
@@ -153,10 +169,15 @@ class OutboxDesk:
             offset: How many to pass over.
             limit: At most this many.
         """
+        check_page(offset, limit)
+        check_filters(key=key)
+        if state is not None:
+            check_kind(state, OutboxState, "state", "an OutboxState")
         return self._services.store.reader.list_outbox(state=state, key=key, offset=offset, limit=limit)
 
     def is_held(self, record: OutboxRecord) -> bool:
         """Whether a send is a part of a text that waits for a decision about an earlier part."""
+        check_kind(record, OutboxRecord, "record", "an OutboxRecord")
         return is_held(record, self._services.store.reader)
 
     async def resolve(self, row_id: int, decision: Decision) -> None:
@@ -169,8 +190,8 @@ class OutboxDesk:
         Raises:
             BusError: NOT_FOUND; INVALID_TRANSITION, it is not uncertain (any more); INVALID_MESSAGE, another word.
         """
-        if decision not in _DECISIONS:
-            raise BusError(Code.INVALID_MESSAGE, "a decision is sent, resend or dead", given=decision)
+        if not _is_decision(decision):
+            raise BusError(Code.INVALID_MESSAGE, "a decision is sent, resend or dead", given=shown(decision))
         await self._move(row_id, _DECISIONS[decision])
 
     async def requeue(self, row_id: int) -> None:
@@ -199,6 +220,8 @@ class OutboxDesk:
         Returns:
             How many; one that somebody else was quicker with is not counted.
         """
+        check_page(0, limit)
+        check_filters(key=key, channel=channel, code=code, own_code=own_code)
         fields = {"channel": channel, "code": code, "own_code": own_code}
 
         def page(offset: int) -> builtins.list[OutboxRecord]:
@@ -213,14 +236,20 @@ class OutboxDesk:
         Raises:
             BusError: NOT_FOUND; INVALID_TRANSITION, it is under way or has ended.
         """
+        check_words(reason, "reason")
         await self._move(row_id, Cancel(str(Code.DELIVERY_PERMANENT), reason))
 
     async def _move(self, row_id: int, event: OutboxEvent) -> None:
+        check_row_id(row_id)
         stored = self._services.store.reader.outbox(row_id)
         if stored is None:
             raise BusError(Code.NOT_FOUND, "no such send", row_id=row_id)
         shard = self._services.shards[stored.record.shard]
         await shard.ref.ask(partial(MoveSend, row_id, event), timeout_s=_TIMEOUT_S)
+
+
+def _is_decision(value: object) -> bool:
+    return isinstance(value, str) and value in _DECISIONS
 
 
 async def _choose(

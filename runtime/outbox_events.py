@@ -70,7 +70,7 @@ class Uncertain:
 
 @value
 class Defer:
-    """Not now, by no fault of the row (429, breaker, bad token). The attempt is taken back.
+    """Not now, by no fault of the row (429, bad token). The attempt is taken back.
 
     `until_us` is None where only the channel's own state says when (a bad token).
     """

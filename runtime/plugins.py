@@ -13,6 +13,7 @@ from typing import Final, cast
 
 from ..actors.errors import BusError, Code
 from ..actors.names import shown
+from .argument_checks import check_kind, check_words
 from .channel import Adapter
 
 GROUP: Final = "shardline.adapters"
@@ -33,6 +34,8 @@ def settings_of(name: str, environ: Mapping[str, str]) -> dict[str, str]:
     Args:
         name: Of the adapter; in the variables in capitals, with `_` for every character that is no letter or digit.
         environ: The environment.
+    Raises:
+        BusError: INVALID_MESSAGE.
     Returns:
         Settings by name, in small letters. Settings of an adapter whose name begins with this one's and `_` cannot be
         told apart, and are among them.
@@ -41,11 +44,15 @@ def settings_of(name: str, environ: Mapping[str, str]) -> dict[str, str]:
     >>> settings_of("lines", environ)
     {'poll_s': '0.5'}
     """
+    check_words(name, "name")
+    check_kind(environ, Mapping, "environ", "a map of texts")
     prefix = variable_of(name, "")
     return {
         variable.removeprefix(prefix).lower(): value
         for variable, value in environ.items()
-        if variable.startswith(prefix) and _SETTING.fullmatch(variable.removeprefix(prefix))
+        if _is_text(variable)
+        and variable.startswith(prefix)
+        and _SETTING.fullmatch(variable.removeprefix(prefix))
     }
 
 
@@ -65,9 +72,11 @@ def load_adapter(name: str, settings: Mapping[str, str]) -> Adapter:
         name: Of the entry point.
         settings: Handed to it as they are.
     Raises:
-        BusError: UNKNOWN_ADAPTER, none of this name is installed, or two are; it cannot be imported; it raised, or
-            made no adapter. What the plug-in refuses with a BusError of its own comes out as it is.
+        BusError: INVALID_MESSAGE; UNKNOWN_ADAPTER, none of this name is installed, or two are; it cannot be imported;
+            it raised, or made no adapter. What the plug-in refuses with a BusError of its own comes out as it is.
     """
+    check_words(name, "name")
+    check_kind(settings, Mapping, "settings", "a map of texts")
     point = _find(name)
     make = _load(point)
     if not callable(make):
@@ -97,6 +106,10 @@ def load_adapter(name: str, settings: Mapping[str, str]) -> Adapter:
             f"{point.value} returned {kind}, which is no adapter: it needs name, prefix, caps, run and send",
         )
     return made
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
 def _find(name: str) -> EntryPoint:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..actors.errors import BusError, Code
-from ..actors.keys import shard_of
+from ..actors.keys import prefix_of, shard_of
+from ..actors.message import BusMessage
 from ..storage.commands import Duplicate, Stored
 from ..storage.records import OutboundContent, OutboxRecord
 from .parts import part_rows, publish_sends
@@ -22,8 +23,7 @@ async def publish_send(
     Raises:
         BusError: BUS_CLOSED; IDENTITY_MISMATCH, the key is used for another send; STORE_FULL, STORE_BUSY, STORE_IO.
     """
-    if services.draining:
-        raise BusError(Code.BUS_CLOSED, "the runtime is stopping")
+    _check_open(services)
     now_us = services.clock.wall_us()
     record = OutboxRecord(
         id=services.store.next_outbox_id(),
@@ -39,4 +39,30 @@ async def publish_send(
     return await publish_sends(part_rows(record, content, services), services)
 
 
-__all__ = ["publish_send"]
+async def publish_outbound(message: BusMessage, services: Services) -> Stored | Duplicate:
+    """Store the send that an outbound message asks for and return after the commit.
+
+    Raises:
+        BusError: UNKNOWN_CHANNEL, none is open for it; what `publish_send` raises.
+    """
+    _check_open(services)
+    key = message.conversation_key
+    channel = message.channel or services.prefixes.get(prefix_of(key))
+    if channel is None or channel not in services.deliveries:
+        raise BusError(Code.UNKNOWN_CHANNEL, "no open channel for this message", channel=channel, key=key)
+    content = OutboundContent(
+        text=message.payload.text,
+        reply_to=message.payload.reply_to,
+        correlation_id=message.correlation_id,
+        hops=message.hops,
+    )
+    outcome, *_ = await publish_send(channel, key, message.idempotency_key, content, services)
+    return outcome
+
+
+def _check_open(services: Services) -> None:
+    if services.draining:
+        raise BusError(Code.BUS_CLOSED, "the runtime is stopping")
+
+
+__all__ = ["publish_outbound", "publish_send"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import attrs
 
 from ..actors.errors import BusError, Code
+from ..actors.given import is_number, shown
 from ..actors.value import value
 
 
@@ -25,13 +26,17 @@ class Rate:
     burst: int = 1
 
     def __attrs_post_init__(self) -> None:
-        if not 0 < self.per_s < float("inf"):
+        if not is_number(self.per_s) or self.per_s <= 0:
             raise BusError(
-                Code.INVALID_MESSAGE, "a rate's per_s must be a number greater than 0", given=self.per_s
+                Code.INVALID_MESSAGE,
+                "a rate's per_s must be a number greater than 0",
+                given=shown(self.per_s),
             )
         if type(self.burst) is not int or self.burst < 1:
             raise BusError(
-                Code.INVALID_MESSAGE, "a rate's burst must be a whole number, 1 or more", given=self.burst
+                Code.INVALID_MESSAGE,
+                "a rate's burst must be a whole number, 1 or more",
+                given=shown(self.burst),
             )
 
 
@@ -43,14 +48,20 @@ class RateLimits:
         chat: To each chat that is no group.
         group: To each group chat.
         bot: To all chats together.
+    Raises:
+        BusError: INVALID_MESSAGE.
     """
 
     chat: Rate | None = None
     group: Rate | None = None
     bot: Rate | None = None
 
-
-NO_LIMITS = RateLimits()
+    def __attrs_post_init__(self) -> None:
+        for name, rate in (("chat", self.chat), ("group", self.group), ("bot", self.bot)):
+            if not _is_rate(rate):
+                raise BusError(
+                    Code.INVALID_MESSAGE, f"{name} must be a Rate or None, not {shown(rate)}", field=name
+                )
 
 
 @value
@@ -59,6 +70,13 @@ class Chat:
 
     id: str
     is_group: bool = False
+
+
+def _is_rate(value: object) -> bool:
+    return value is None or isinstance(value, Rate)
+
+
+NO_LIMITS = RateLimits()
 
 
 def wait_s(rate: Rate, full_s: float, now_s: float) -> float:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import attrs
 
 from ..storage.commands import Fact
 from ..storage.records import OutboxRecord, OutboxState
-from .aliases import Aliases
+from .aliases import ALIAS_PREFIX, Aliases
 from .channel import Inbound, NotSent, SendOutcome, Sent
-from .unreachable import MARKING_CODES, Unreachable
+from .pauses import NAMESPACE
+from .unreachable import MARKING_CODES, UNREACHABLE_PREFIX, Unreachable
 
 if TYPE_CHECKING:
     from ..storage.port import Reader
@@ -100,6 +101,13 @@ class Recipients:
             return ()
         return self.unreachable.mark(key, outcome.code, now_us) if after.state is OutboxState.DEAD else ()
 
+    def forget(self, what: Literal["unreachable", "alias"], name: str) -> None:
+        """What a person says is not so any more; what is stored of it is `learned_fact`."""
+        if what == "alias":
+            self.aliases.forget(name)
+        else:
+            self.unreachable.clear(name)
+
     def restore(self, reader: Reader, now_us: int) -> tuple[Fact, ...]:
         """Take up what is stored.
 
@@ -110,9 +118,15 @@ class Recipients:
         return self.unreachable.restore(reader, now_us)
 
 
+def learned_fact(what: Literal["unreachable", "alias"], channel: str, name: str) -> Fact:
+    """The end of a stored mark (`name` is the conversation key) or move (`name` is the address before it)."""
+    prefix = ALIAS_PREFIX if what == "alias" else UNREACHABLE_PREFIX
+    return Fact(NAMESPACE, f"{prefix}{channel}:{name}", None)
+
+
 def _is_text(address: object) -> bool:
     """Typed, yet what an adapter really passes is refused only later."""
     return isinstance(address, str)
 
 
-__all__ = ["Recipients"]
+__all__ = ["Recipients", "learned_fact"]

@@ -12,7 +12,7 @@ minutes is every 15 minutes, also in such a night. What the clocks show twice fi
 
 from __future__ import annotations
 
-import math
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Final, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -21,11 +21,12 @@ import attrs
 from cronsim import CronSim, CronSimError
 
 from ..actors.errors import BusError, Code
-from ..actors.names import shown
+from ..actors.given import is_number, shown
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _EVERY: Final = "every "
+_AT: Final = re.compile("([0-9]{1,2}):([0-9]{2})")
 _MAX_STEP_S: Final = 10 * 366 * 86_400
 
 
@@ -40,7 +41,7 @@ class Every:
     seconds: float
 
     def __attrs_post_init__(self) -> None:
-        if not _is_number(self.seconds) or not 1 <= self.seconds <= _MAX_STEP_S:
+        if not is_number(self.seconds) or not 1 <= self.seconds <= _MAX_STEP_S:
             raise BusError(
                 Code.INVALID_MESSAGE,
                 f"every {shown(self.seconds)}: seconds must be a number from 1 to {_MAX_STEP_S}",
@@ -97,11 +98,13 @@ class Cron:
         Args:
             at: Hours and minutes by the zone's clocks, `02:30`.
             zone: As for `Cron`.
+        Raises:
+            BusError: INVALID_MESSAGE, no such time or zone.
         """
-        hour, colon, minute = at.partition(":")
-        if not colon or not (hour + minute).isdecimal() or len(minute) != 2:
+        found = _AT.fullmatch(at) if _is_text(at) else None
+        if found is None:
             raise BusError(Code.INVALID_MESSAGE, f"{shown(at)} is no time of day such as 02:30", field="at")
-        return cls(f"{int(minute)} {int(hour)} * * *", zone)
+        return cls(f"{int(found[2])} {int(found[1])} * * *", zone)
 
     def next_us(self, now_us: int, due_us: int | None = None) -> int:
         """The first time after `now_us`, whatever was due before.
@@ -185,8 +188,9 @@ def _has_five_fields(value: object) -> bool:
     return isinstance(value, str) and len(value.split()) == 5
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def _is_text(value: object) -> bool:
+    # Typed as text; declarations come from settings files, too.
+    return isinstance(value, str)
 
 
 __all__ = ["Cron", "Every", "Recurrence", "is_recurrence", "pack_rule", "unpack_rule", "us_from_datetime"]

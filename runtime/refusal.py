@@ -61,7 +61,7 @@ def platform_id_of(inbound: Inbound) -> str | None:
 
 
 def _id(value: str | None) -> str | None:
-    if value is None or len(str(value)) > _MAX_ID_CHARACTERS:
+    if value is None or not isinstance(_as_object(value), str) or len(value) > _MAX_ID_CHARACTERS:
         return None
     try:
         return canonical(value, "id")

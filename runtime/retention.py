@@ -7,6 +7,7 @@ first and goes later. What is open, dead, parked or uncertain never goes, howeve
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +15,7 @@ import attrs
 import trio
 
 from ..actors.errors import BusError, Code
+from ..actors.given import is_number
 from ..storage.commands import Commit
 from ..storage.pruning import Ages, PruneKind
 from .defaults import DEDUPE_HORIZON_S, HISTORY_S, PRUNE_EVERY_S, PRUNE_ROWS, PRUNE_SHARE, RETENTION_S
@@ -153,7 +155,7 @@ def _before(now_us: int, age_s: float) -> int:
 
 
 def _is_length(seconds: object) -> bool:
-    return isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds > 0
+    return (seconds == math.inf or is_number(seconds)) and seconds > 0
 
 
 __all__ = ["Pruner", "Retention", "ages_at"]

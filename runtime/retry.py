@@ -8,6 +8,7 @@ from typing import Literal
 import attrs
 
 from ..actors.errors import BusError, Code
+from ..actors.given import is_number, is_whole, shown
 from .defaults import (
     BASE_DELAY_S,
     DELAY_MULTIPLIER,
@@ -44,7 +45,7 @@ class RetryPolicy:
         growing = _is_length(self.multiplier) and self.multiplier >= 1
         _check("multiplier", self.multiplier, growing, ">= 1 and finite")
         _check("max_delay_s", self.max_delay_s, _is_length(self.max_delay_s), "> 0 and finite")
-        _check("jitter", self.jitter, self.jitter in ("full", "none"), '"full" or "none"')
+        _check("jitter", self.jitter, _is_jitter(self.jitter), '"full" or "none"')
 
     @property
     def attempts(self) -> int:
@@ -92,18 +93,22 @@ def rest_us(due_us: int | None, wait_us: int | None, now_us: int) -> int:
 
 # Declarations come from settings files too, where the annotations do not hold.
 def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return is_whole(value)
 
 
 def _is_length(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
+    return is_number(value) and value > 0
+
+
+def _is_jitter(value: object) -> bool:
+    return isinstance(value, str) and value in ("full", "none")
 
 
 def _check(field: str, value: object, holds: bool, rule: str) -> None:
     if not holds:
         raise BusError(
             Code.INVALID_MESSAGE,
-            f"retry policy: {field} must be {rule}, not {value!r}",
+            f"retry policy: {field} must be {rule}, not {shown(value)}",
             field=field,
             value=value,
         )

@@ -46,4 +46,13 @@ class Scan:
         self.is_over = not self.is_on and not self._left_behind
 
 
-__all__ = ["Scan"]
+def page_sizes(window_rows: int, page_rows: int, scan_rows: int) -> tuple[int, int]:
+    """How much room a page of a lane, and a step of the scan, have to find in a window; at least 1.
+
+    Of a scan's page that is read with little room most is thrown away, and read again with the next one.
+    """
+    page = max(1, min(page_rows, window_rows // 8))
+    return page, max(page, min(scan_rows, window_rows // 4))
+
+
+__all__ = ["Scan", "page_sizes"]

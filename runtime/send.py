@@ -60,7 +60,7 @@ class PendingRow:
     @property
     def is_remembered(self) -> bool:
         """Whether the row knows what is not on disk: the look-ups that were tried."""
-        return self.record.state is OutboxState.UNCERTAIN
+        return self.is_looked_up or self.lookups > 0
 
     def start_move(self, now_us: int) -> OutboxMove:
         """The start of its send, whose wait is over; again, where nobody knows what became of the one before."""

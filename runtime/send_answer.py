@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Final, TypeGuard
 
 import attrs
 
@@ -11,6 +11,7 @@ from ..actors.errors import Code, Permanence
 from ..actors.text import clean_text
 from .channel import NotSent, SendOutcome, Sent, Uncertain
 from .defaults import MAX_PAUSE_S
+from .rates import Chat
 
 _MAX_ID_CHARS: Final = 1_000
 _MAX_TEXT_CHARS: Final = 500
@@ -24,8 +25,21 @@ def checked_answer(answer: object) -> SendOutcome:
     Returns:
         The answer itself where it keeps every rule. Else the nearest that does: text without lone surrogates and cut
         to length, a pause from 0 to `max_pause_s` or none. What tells nothing is uncertain: no outcome at all, a
-        `NotSent` whose code or permanence is none.
+        `NotSent` whose code or permanence is none, what cannot be read without an error.
     """
+    try:
+        return _checked(answer)
+    except Exception as error:
+        # Its own methods are run to read it, and they may do anything.
+        return Uncertain(f"the adapter's answer cannot be read: {type(error).__name__}")
+
+
+def is_chat(answer: object) -> TypeGuard[Chat]:
+    """Whether what `chat_of` answered is a chat."""
+    return isinstance(answer, Chat) and _is(answer.id, str)
+
+
+def _checked(answer: object) -> SendOutcome:
     match answer:
         case Sent(platform_message_id=identity):
             if identity is None or (type(identity) is str and identity.isascii() and len(identity) < 100):
@@ -51,9 +65,12 @@ def _checked_refusal(answer: NotSent) -> SendOutcome:
 
 
 def _pause(after_s: object) -> float | None:
-    if not isinstance(after_s, int | float) or isinstance(after_s, bool) or not math.isfinite(after_s):
+    if not isinstance(after_s, int | float) or isinstance(after_s, bool):
         return None
-    return max(0.0, min(float(after_s), MAX_PAUSE_S))
+    if isinstance(after_s, float) and not math.isfinite(after_s):
+        return None
+    # Bounded first: an integer may be too large for a float.
+    return float(max(0, min(after_s, MAX_PAUSE_S)))
 
 
 def _text(value: object, limit: int) -> str:
@@ -65,4 +82,4 @@ def _is(value: object, kind: type) -> bool:
     return isinstance(value, kind)
 
 
-__all__ = ["checked_answer"]
+__all__ = ["checked_answer", "is_chat"]

@@ -1,8 +1,9 @@
 """Who may send next on one channel: slots, rate limits, pauses, and two lines before them.
 
 A conversation asks for its head (`try_take`); where that may not go now it stands in line (`wait`) and is called when
-it may. Interactive sends pass bulk ones; inside a conversation nothing passes. Everything is synchronous and runs on
-the trio thread; time is trio's. A chat costs memory only while its bucket is not full or it is paused.
+it may. Interactive sends pass bulk ones, yet not for ever; inside a conversation nothing passes. Everything is
+synchronous and runs on the trio thread; time is trio's. A chat costs memory only while its bucket is not full or it is
+paused.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Generic, TypeVar
 import trio
 
 from .alarms import Alarms
+from .defaults import BULK_AFTER
 from .pool import Job, WorkerPool
 from .rates import Chat, Rate, RateLimits, after_return, after_take, wait_s
 from .start_share import StartShare, bulk_quantum_s, bulk_rate
@@ -64,6 +66,9 @@ class SendLine(Generic[J]):
         """What bulk sends may start at once."""
         self._bot_full_s = -math.inf
         self._bot_paused_s = -math.inf
+        self._held_s = -math.inf
+        self._starts_left = math.inf
+        self._passed = 0
         self._full_s: dict[str, float] = {}
         self._paused_s: dict[str, float] = {}
         self._lines: tuple[deque[_Entry], deque[_Entry]] = (deque(), deque())
@@ -90,6 +95,7 @@ class SendLine(Generic[J]):
             or self._lines[1]
             or self._resting
             or self._bot_paused_s != -math.inf
+            or self._starts_left != math.inf
         ):
             # Nothing but slots can hold it up, as in nearly all channels nearly always.
             self.share.answered_s = trio.current_time()
@@ -134,6 +140,8 @@ class SendLine(Generic[J]):
         """What was taken was not used: the next in line gets it."""
         if self._is_limited:
             self._return_permits(self._chat_of(key))
+        else:
+            self._return_start()
         self._pool.give_back()
         if self._has_line:
             self._serve()
@@ -142,7 +150,7 @@ class SendLine(Generic[J]):
 
     def pause_left_s(self, key: str) -> float:
         """How long the conversation's chat, or the whole bot, is paused, seconds; 0 if it is not."""
-        until_s = self._bot_paused_s
+        until_s = max(self._bot_paused_s, self._held_s)
         if self._paused_s:
             until_s = max(until_s, self._paused_s.get(self._chat_of(key).id, -math.inf))
         return 0.0 if until_s == -math.inf else max(0.0, until_s - trio.current_time())
@@ -161,6 +169,23 @@ class SendLine(Generic[J]):
         self._sweep_later(wait_s)
         self._look_again(lambda entry: chat_id is None or entry.chat.id == chat_id)
 
+    def hold(self, wait_s: float) -> None:
+        """Start nothing for so long, then one send alone, until `let_go` or `let_one`."""
+        self._held_s = trio.current_time() + wait_s
+        self._starts_left = 1
+        self._look_again(lambda _: True)
+
+    def let_one(self) -> None:
+        """Start one send more, once the time of `hold` is over."""
+        self._starts_left = 1
+        self._serve()
+
+    def let_go(self) -> None:
+        """Start everything again."""
+        self._held_s = -math.inf
+        self._starts_left = math.inf
+        self._serve()
+
     def stop(self) -> None:
         """Start nothing any more."""
         self.is_stopped = True
@@ -169,7 +194,8 @@ class SendLine(Generic[J]):
     @property
     def is_free(self) -> bool:
         """Nothing but slots can hold a send up."""
-        return not self._is_limited and not self._paused_s and self._bot_paused_s == -math.inf
+        is_paused = bool(self._paused_s) or self._bot_paused_s != -math.inf
+        return not self._is_limited and not is_paused and self._starts_left == math.inf
 
     @property
     def waiting(self) -> int:
@@ -203,9 +229,16 @@ class SendLine(Generic[J]):
 
     def _may_pass(self, *, is_bulk: bool) -> bool:
         """Whether nothing stands before a send that asks out of line."""
-        if self.is_stopped or self._lines[0]:
+        if self.is_stopped or self._lines[0] or self._starts_left < 1:
             return False
-        return not is_bulk or (not self._lines[1] and self.share.has_room)
+        if not is_bulk:
+            return not self._owes_bulk
+        return not self._lines[1] and self.share.has_room
+
+    @property
+    def _owes_bulk(self) -> bool:
+        """Whether so many answers have passed a broadcast that one of its sends goes first."""
+        return self._passed >= BULK_AFTER and bool(self._lines[1]) and self.share.has_room
 
     def _must_wait(self, chat: Chat, now_s: float, *, is_bulk: bool) -> bool:
         return self._bot_wait_s(now_s, is_bulk=is_bulk) > 0 or self._chat_wait_s(chat, now_s) > 0
@@ -213,7 +246,7 @@ class SendLine(Generic[J]):
     def _bot_wait_s(self, now_s: float, *, is_bulk: bool) -> float:
         rate = self._bulk_bot if is_bulk else self._limits.bot
         wait = 0.0 if rate is None else wait_s(rate, self._bot_full_s, now_s)
-        return max(wait, self._bot_paused_s - now_s)
+        return max(wait, self._bot_paused_s - now_s, self._held_s - now_s)
 
     def _chat_wait_s(self, chat: Chat, now_s: float) -> float:
         rate = self._rate_of(chat)
@@ -221,10 +254,13 @@ class SendLine(Generic[J]):
         return max(wait, self._paused_s.get(chat.id, -math.inf) - now_s)
 
     def _take_permits(self, chat: Chat, now_s: float, *, is_bulk: bool) -> None:
+        self._starts_left -= 1
         if is_bulk:
             self.share.take()
+            self._passed = 0
         else:
             self.share.answered_s = trio.current_time()
+            self._passed += bool(self._lines[1])
         if self._limits.bot is not None:
             self._bot_full_s = after_take(self._limits.bot, self._bot_full_s, now_s)
         rate = self._rate_of(chat)
@@ -232,7 +268,11 @@ class SendLine(Generic[J]):
             self._full_s[chat.id] = after_take(rate, self._full_s.get(chat.id, -math.inf), now_s)
             self._sweep_later(_SWEEP_S)
 
+    def _return_start(self) -> None:
+        self._starts_left = max(self._starts_left, 1)
+
     def _return_permits(self, chat: Chat) -> None:
+        self._return_start()
         if self._limits.bot is not None:
             self._bot_full_s = after_return(self._limits.bot, self._bot_full_s)
         rate = self._rate_of(chat)
@@ -258,9 +298,14 @@ class SendLine(Generic[J]):
         while self._resting and self._resting[0][0] <= now_s:
             entry = heapq.heappop(self._resting)[2]
             self._lines[entry.is_bulk].append(entry)
-        while line := self._lines[0] or self._lines[1]:
+        while True:
+            owes = self._owes_bulk
+            line = self._lines[1] if owes else self._lines[0] or self._lines[1]
+            if not line:
+                break
             chat, is_bulk = line[0].chat, line[0].is_bulk
-            if self._bot_wait_s(now_s, is_bulk=is_bulk) > 0 or (is_bulk and not self.share.has_room):
+            bot_wait = self._bot_wait_s(now_s, is_bulk=is_bulk and not owes)
+            if bot_wait > 0 or self._starts_left < 1 or (is_bulk and not self.share.has_room):
                 break
             chat_wait = self._chat_wait_s(chat, now_s)
             if chat_wait > 0:
@@ -307,9 +352,11 @@ class SendLine(Generic[J]):
         due_s = self._resting[0][0] if self._resting else math.inf
         if self._lines[0] or self._lines[1]:
             is_bulk = not self._lines[0]
-            bot_wait = self._bot_wait_s(now_s, is_bulk=is_bulk)
-            if bot_wait > 0:
-                due_s = min(due_s, now_s + (max(bot_wait, self._bulk_quantum_s) if is_bulk else bot_wait))
+            wait = self._bot_wait_s(now_s, is_bulk=is_bulk)
+            if is_bulk:
+                wait = max(self.share.rest_s(now_s), wait and max(wait, self._bulk_quantum_s))
+            if wait > 0:
+                due_s = min(due_s, now_s + wait)
         if due_s < self._alarm_s:
             self._alarm_s = due_s
             self._alarms.after(max(0.0, due_s - now_s), self._ring)

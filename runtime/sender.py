@@ -13,6 +13,7 @@ from ..actors.keys import check_conversation_key
 from ..actors.names import canonical
 from ..storage.commands import Duplicate, Stored
 from ..storage.records import OnUncertain, OutboundContent, OutboxRecord, OutboxState
+from .argument_checks import check_kind, check_timeout
 from .content_checks import checked_content
 from .context_checks import checked_policy
 from .handled import code_of, end_of_send
@@ -89,7 +90,7 @@ class Sender:
         """
         check_trio_task()
         # Typed, yet None is what a program passes that has none.
-        if not idempotency_key or not str(idempotency_key).strip():
+        if not idempotency_key or (isinstance(idempotency_key, str) and not idempotency_key.strip()):
             raise BusError(Code.IDEMPOTENCY_KEY_REQUIRED, "a send from a program needs a key of its own")
         services = self._services
         name = canonical(idempotency_key, "idempotency_key")
@@ -97,6 +98,8 @@ class Sender:
         caps = check_channel(services, canonical(channel, "channel"), key)
         text, rich = checked_content(content, name, channel, caps)
         policy = checked_policy(on_uncertain)
+        check_timeout(timeout_s)
+        check_kind(bulk, bool, "bulk", "True or False")
         stored = OutboundContent(text=text, on_uncertain=policy, is_bulk=bulk, rich=rich)
         due_s = float("inf") if timeout_s is None else trio.current_time() + timeout_s
         outcomes = await publish_send(channel, key, name, stored, services)

@@ -121,7 +121,9 @@ class ShardActor(Actor[ShardMessage]):
 
     def tell_accepted(self, message: Accepted) -> None:
         """Leave word of a settled publish; without room an unclaimed row stays on disk."""
-        if message.with_claim or len(self._mailbox) < _MAILBOX // 2:
+        if message.epoch != self.epoch:
+            self._tell_late(message)
+        elif message.with_claim or len(self._mailbox) < _MAILBOX // 2:
             self.tell(message)
         else:
             self.inbox.missed(message.row)
@@ -266,12 +268,19 @@ class ShardActor(Actor[ShardMessage]):
                 raise outcome.error
 
     def _handle_accepted(self, message: Accepted) -> None:
+        # Told to the run that crashed: its row was on disk before this one read anything.
         if message.epoch == self.epoch:
             self.inbox.accepted(message)
-        elif isinstance(message.outcome, Stored):
-            # Offered to the run that crashed, which took its token along: the row is on disk, like all of that run.
+
+    def _tell_late(self, message: Accepted) -> None:
+        """Offered to the run that crashed, which took token and slot along, and stored after this run began to read.
+
+        The row may have been read already, but cannot have been at work: its claim settles after this.
+        """
+        if isinstance(message.outcome, Stored):
             record = message.row.record
             self.inbox.lanes.miss(record.conversation_key, record.seq)
+            self.flush_soon()
 
     def _handle_turn_ended(self, message: TurnEnded) -> None:
         if message.turn.epoch == self.epoch:

@@ -9,7 +9,7 @@ from ..actors.content import ref_of
 from ..actors.value import changed
 from ..storage.commands import NOTHING, Committed, Fact, NewOutbox, OutboxMove, Stored
 from ..storage.records import OutboundContent, OutboxRecord, OutboxState, OutboxStatus
-from .backlog import OutboxBacklog
+from .backlog import PAGE_ROWS, OutboxBacklog, is_clear
 from .channel import NotSent
 from .effects import Effect, SendEffect
 from .lanes import Lanes
@@ -44,6 +44,7 @@ class ShardOutbox:
             OutboxBacklog(services.store.reader, shard.number),
             window_rows=services.window_rows,
             reserve_rows=services.window_rows,
+            scan_rows=PAGE_ROWS,
         )
         self.sends = sends
         self._to_start: list[tuple[OutboxLane, PendingRow]] = []
@@ -203,16 +204,15 @@ class ShardOutbox:
     def _announce(self, key: str, channel: str, content: OutboundContent) -> tuple[OutboxLane, bool]:
         """Open the lane of a new row; its start may ride along where nothing of the conversation comes before it."""
         services, shard = self._services, self._shard
-        lane = self.lanes.open(key)
-        was_idle = lane.is_idle
+        lane, reader = self.lanes.open(key), services.store.reader
+        was_idle = lane.is_idle or (not content.is_bulk and is_clear(lane, reader, shard.number))
         lane.arriving += 1
         delivery = services.deliveries.get(channel)
         if delivery is None or not was_idle or shard.is_stopping or (content.rich and ref_of(content.rich)):
             return lane, False
         caps = delivery.adapter.caps
-        if caps.block_on_uncertain and is_blocked(key, shard.number, caps, services.store.reader):
-            return lane, False
-        if key in delivery.recipients.unreachable.marks:
+        is_held = caps.block_on_uncertain and is_blocked(key, shard.number, caps, reader)
+        if is_held or key in delivery.recipients.unreachable.marks:
             return lane, False
         if not delivery.line.try_take(key, is_bulk=content.is_bulk):
             return lane, False

@@ -54,6 +54,9 @@ def _reach(text: str, start: int, limit: int, unit: Unit) -> int:
     """Where a part that begins at `start` has to end at the latest."""
     if unit == "codepoint":
         return min(len(text), start + limit)
+    if length_of(text[start : start + limit], unit) <= limit:
+        # Each character counts once, as in most texts.
+        return min(len(text), start + limit)
     end, left = start, limit
     while end < len(text):
         left -= length_of(text[end], unit)
@@ -66,10 +69,13 @@ def _reach(text: str, start: int, limit: int, unit: Unit) -> int:
 def _best_end(text: str, start: int, reach: int) -> int:
     """The best end of a part: behind `start`, not behind `reach`."""
     ends = _cluster_ends(text, start, reach)
+    # A part of white space alone is nothing that a channel would show: it ends behind this place.
+    visible = start + _leading_space(text[start:reach])
     for is_good in (_ends_line, _ends_word):
         for end in reversed(ends):
-            # A part of white space alone is nothing that a channel would show.
-            if is_good(text[end - 1]) and not text[start:end].isspace():
+            if end <= visible:
+                break
+            if is_good(text[end - 1]):
                 return end
     return ends[-1] if ends else reach
 
@@ -84,6 +90,10 @@ def _cluster_ends(text: str, start: int, reach: int) -> list[int]:
             break
         end = grapheme_next_break(text, end)
     return ends
+
+
+def _leading_space(text: str) -> int:
+    return len(text) - len(text.lstrip())
 
 
 def _ends_line(character: str) -> bool:

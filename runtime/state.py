@@ -10,6 +10,7 @@ import attrs
 
 from ..actors.codec import pack_plain, unpack_plain
 from ..actors.errors import BusError, Code, Permanent
+from ..actors.given import shown
 from ..actors.plain import Plain, path_step
 from ..storage.commands import StateWrite
 from ..storage.port import StoredState
@@ -161,7 +162,7 @@ def _check_version(version: object) -> None:
         raise BusError(
             Code.INVALID_MESSAGE,
             f"a state's version is an integer from 1 to {_MAX_VERSION}",
-            given=repr(version),
+            given=shown(version),
         )
 
 

@@ -9,6 +9,7 @@ import attrs
 
 from ..actors.child import ChildStatistics
 from ..storage.records import InboxStatus, OutboxState
+from .breakers import breaker_statuses
 from .channel_status import ChannelStatus, channel_status
 from .intake import IntakeStatus
 from .running import RunningTurn, running_turns
@@ -35,7 +36,7 @@ class Status:
         oldest_turns: The turns that have run the longest, at most 50.
         intake: Whether edges read, and how much waits.
         store: Whether the store is well.
-        breakers: One for each handler that has one.
+        breakers: One for each handler that has one, and with `send_breaker` one for each channel.
         channels: The sending side of each channel, by name.
         pruned: Rows that retention took away or emptied in this run, by kind.
         lanes: Conversations in memory, those with messages and those with sends counted apart; soon 0 when all is idle.
@@ -79,9 +80,7 @@ def status_of(services: Services, actors: tuple[ChildStatistics, ...]) -> Status
         oldest_turns=turns.oldest,
         intake=intake,
         store=store_health(services.store.condition, intake),
-        breakers=tuple(
-            breaker.status for topic in services.topics.values() for breaker in topic.breakers.values()
-        ),
+        breakers=breaker_statuses(services),
         channels={name: channel_status(delivery) for name, delivery in services.deliveries.items()},
         pruned=dict(services.pruned),
         lanes=services.lanes,

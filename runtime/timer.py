@@ -30,7 +30,7 @@ from .defaults import TIMER_BATCH, TIMER_CHECK_S
 from .emits import tell_arrival
 from .schedules import declared_timer, is_same
 from .timer_arrival import timer_arrival
-from .timer_rules import SLACK_US, begin_again, fire
+from .timer_rules import SLACK_US, begin_again, fire, wait_on
 
 if TYPE_CHECKING:
     from .services import Services
@@ -160,7 +160,7 @@ class TimerActor:
     def _again(self, future: Sequence[StoredTimer], now_us: int) -> list[Commit]:
         moves: defaultdict[int, list[TimerMove]] = defaultdict(list)
         for timer in future:
-            moves[timer.record.shard].append(begin_again(timer.record, now_us))
+            moves[timer.record.shard].append(_begin_again(timer, now_us))
         if future:
             self._services.log.warning("timers.begun_again", count=len(future))
         return [self._new_commit(shard, now_us, tuple(of)) for shard, of in moves.items()]
@@ -248,3 +248,11 @@ class TimerActor:
         if count:
             late = self.has_due(self._services.clock.wall_us())
             self._services.log.info("timers.loaded", count=count, next_at_us=self._next_us, late=late)
+
+
+def _begin_again(timer: StoredTimer, now_us: int) -> TimerMove:
+    try:
+        return begin_again(timer.record, now_us)
+    except BusError:
+        # It is told of when it fires.
+        return wait_on(timer.record)

@@ -6,6 +6,7 @@ import builtins
 from typing import TYPE_CHECKING
 
 from ..storage.records import StoredTimer
+from .argument_checks import check_filters, check_page, check_words
 
 if TYPE_CHECKING:
     from .control.hands import StoreHands
@@ -40,12 +41,16 @@ class TimerDesk:
             offset: How many to pass over.
             limit: At most this many.
         """
+        check_page(offset, limit)
+        check_filters(key=key, topic=topic)
         return self._services.store.reader.list_timers(key=key, topic=topic, offset=offset, limit=limit)
 
     async def cancel(self, timer_id: str) -> None:
         """Take a timer back.
 
         Raises:
-            BusError: NOT_FOUND, none of this name is set; INVALID_TRANSITION, the topology declares it.
+            BusError: NOT_FOUND, none of this name is set; INVALID_TRANSITION, the topology declares it;
+                INVALID_MESSAGE, no text.
         """
+        check_words(timer_id, "timer_id")
         await self._hands.cancel_timer(timer_id, None)

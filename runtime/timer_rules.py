@@ -8,7 +8,8 @@ that repeats is the first that is still to come.
 
 A clock that is set forward makes timers due at once, each once. A clock that is set back delays them; a timer that
 waits a length (`wait_us`) whose beginning then lies in the future begins again, so that it never waits longer than
-twice its length.
+twice its length. One that repeats by a zone's clocks looks for its next time anew then, else a bot that once ran with
+a clock of years ahead would be silent for years.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ..actors.value import changed
 from ..storage.commands import TimerMove
 from ..storage.records import TimerRecord
 from .effects import TimerPlace
-from .recurrence import Every, Recurrence, pack_rule, unpack_rule
+from .recurrence import Cron, Every, Recurrence, pack_rule, unpack_rule
 
 if TYPE_CHECKING:
     from .topology import FrozenTopology
@@ -130,7 +131,7 @@ def new_record(
         due_us = at_us
     elif rule is not None:
         due_us = rule.next_us(now_us)
-        wait_us = rule.step_us if isinstance(rule, Every) else None
+        wait_us = _wait_us(rule, due_us, now_us)
     return TimerRecord(
         id=timer_id,
         shard=place.shard,
@@ -156,13 +157,30 @@ def fire(record: TimerRecord, now_us: int) -> TimerMove:
         return TimerMove(record, None)
     rule = unpack_rule(record.rule, record.zone)
     due_us = rule.next_us(now_us, record.due_at_us)
-    wait_us = rule.step_us if isinstance(rule, Every) else None
-    return TimerMove(record, changed(record, due_at_us=due_us, wait_us=wait_us))
+    return TimerMove(record, changed(record, due_at_us=due_us, wait_us=_wait_us(rule, due_us, now_us)))
 
 
 def begin_again(record: TimerRecord, now_us: int) -> TimerMove:
-    """A pause that begins in the future begins now."""
-    return TimerMove(record, changed(record, due_at_us=now_us + (record.wait_us or 0)))
+    """A pause that begins in the future begins now; a rule of clocks looks for its next time from now on.
+
+    Raises:
+        BusError: INVALID_MESSAGE, as of `fire`.
+    """
+    due_us, wait_us = now_us + (record.wait_us or 0), record.wait_us
+    if record.rule is not None and isinstance(rule := unpack_rule(record.rule, record.zone), Cron):
+        # A time that it has fired at already comes to nothing: its arrival is known.
+        due_us = rule.next_us(now_us)
+        wait_us = due_us - now_us
+    return TimerMove(record, changed(record, due_at_us=due_us, wait_us=wait_us))
+
+
+def wait_on(record: TimerRecord) -> TimerMove:
+    """One whose rule cannot be read waits for the time it has, and is not looked at before."""
+    return TimerMove(record, changed(record, wait_us=None))
+
+
+def _wait_us(rule: Recurrence, due_us: int, now_us: int) -> int:
+    return rule.step_us if isinstance(rule, Every) else due_us - now_us
 
 
 def arrival_key(record: TimerRecord) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import typing
 from collections.abc import Awaitable, Callable
 from types import MappingProxyType
@@ -12,11 +13,14 @@ import attrs
 
 from ..actors.errors import BusError, Code
 from ..actors.event import Event
+from ..actors.given import is_number, shown
 from ..actors.message import DIALOGUE_TOPICS, BusMessage
 from ..actors.names import check_name, check_topic
 from ..actors.plain import Plain
+from .argument_checks import check_kind, check_length, check_whole
 from .breaker import Breaker
 from .context import Context
+from .context_checks import checked_headers
 from .defaults import CONCURRENCY, HANDLER_TIMEOUT_S, MAX_ALBUM_S
 from .recurrence import Recurrence
 from .retry import RetryPolicy
@@ -24,6 +28,7 @@ from .schedules import Schedule, check_schedule, check_target
 from .state import StateShape, Upgrade, declared_shape
 
 Handler = Callable[[Context, BusMessage], Awaitable[None]]
+_MAX_PARTITIONS = 2**31 - 1
 H = TypeVar("H", bound=Handler)
 
 
@@ -88,7 +93,7 @@ class FrozenTopology:
             raise BusError(
                 Code.INVALID_TOPIC, f"{topic} is an event topic: publish an Event to it", topic=topic
             )
-        raise BusError(Code.INVALID_TOPIC, f"topic {topic} is not in the topology", topic=topic)
+        raise BusError(Code.INVALID_TOPIC, f"topic {topic[:128]} is not in the topology", topic=topic[:128])
 
 
 class Topology:
@@ -130,11 +135,11 @@ class Topology:
             raise BusError(Code.INVALID_TOPIC, f"{name} is a conversation topic", topic=name)
         if name in self._events:
             raise BusError(Code.TOPIC_ALREADY_HANDLED, f"topic {name} is declared already", topic=name)
-        for what, number in (("partitions", partitions), ("retention_s", retention_s), ("ttl_s", ttl_s)):
-            if number is not None and not number > 0:
-                raise BusError(
-                    Code.INVALID_MESSAGE, f"{what} must be greater than 0", topic=name, given=number
-                )
+        if partitions is not None:
+            check_whole(partitions, "partitions", lowest=1, highest=_MAX_PARTITIONS)
+        for what, number in (("retention_s", retention_s), ("ttl_s", ttl_s)):
+            if number is not None:
+                check_length(number, what)
         self._events[name] = EventTopic(
             name=name, partitions=partitions, retention_s=retention_s, ttl_s=ttl_s
         )
@@ -179,21 +184,19 @@ class Topology:
                 topic=topic,
                 channel=channel,
             )
-        if concurrency < 1 or not timeout_s > 0:
-            raise BusError(
-                Code.INVALID_MESSAGE,
-                "a handler needs concurrency >= 1 and timeout_s > 0",
-                topic=topic,
-                concurrency=concurrency,
-                timeout_s=timeout_s,
-            )
-
-        if album_s is not None and not 0 < album_s <= MAX_ALBUM_S:
+        check_whole(concurrency, "concurrency", lowest=1)
+        if timeout_s != math.inf:
+            check_length(timeout_s, "timeout_s")
+        if retry is not None:
+            check_kind(retry, RetryPolicy, "retry", "a RetryPolicy")
+        if breaker is not None:
+            check_kind(breaker, Breaker, "breaker", "a Breaker")
+        if album_s is not None and not (is_number(album_s) and 0 < album_s <= MAX_ALBUM_S):
             raise BusError(
                 Code.INVALID_MESSAGE,
                 f"album_s must be greater than 0, and {MAX_ALBUM_S:g} at most",
                 topic=topic,
-                album_s=album_s,
+                album_s=shown(album_s),
             )
 
         def declare(function: H) -> H:
@@ -257,7 +260,7 @@ class Topology:
         """
         self._check_open(topic)
         schedule = Schedule(
-            name=name, rule=rule, payload=payload, topic=topic, key=key, headers=dict(headers or {})
+            name=name, rule=rule, payload=payload, topic=topic, key=key, headers=checked_headers(headers)
         )
         check_schedule(schedule)
         if name in self._schedules:
@@ -304,8 +307,8 @@ def _check_function(function: Handler, topic: str) -> None:
         raise BusError(Code.INVALID_MESSAGE, "a handler takes two arguments: ctx and message", topic=topic)
     try:
         hints = typing.get_type_hints(function)
-    except NameError:
-        return  # an annotation that only type checkers can resolve
+    except Exception:
+        return
     takes = hints.get(positional[1].name, BusMessage)
     if takes is Event:
         raise BusError(Code.INVALID_MESSAGE, "`on` gets a BusMessage; groups get an Event", topic=topic)

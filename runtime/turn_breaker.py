@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 
 @attrs.frozen(kw_only=True)
 class BreakerStatus:
-    """Where the breaker of one handler stands.
+    """Where the breaker of one handler, or of one channel's sends, stands.
 
     Attributes:
-        topic, channel: The handler; channel None takes what no other handler of the topic names.
+        topic, channel: The handler; channel None takes what no other handler of the topic names. Topic None is the
+            sends of the channel.
         state: `closed`, `open` or `half_open`.
         failures: Conversations whose failure counts now.
         opened: How often it has opened in this run.
@@ -37,13 +38,20 @@ class BreakerStatus:
         retry_in_s: Seconds until an open one lets a message try; 0 otherwise.
     """
 
-    topic: str
+    topic: str | None
     channel: str | None
     state: CircuitState
     failures: int
     opened: int
     waiting: int
     retry_in_s: float
+
+    @property
+    def name(self) -> str:
+        """What it holds, in a word or two: `topic`, `topic/channel`, or `channel sends`."""
+        if self.topic is None:
+            return f"{self.channel} sends"
+        return self.topic if self.channel is None else f"{self.topic}/{self.channel}"
 
 
 class TurnBreaker:

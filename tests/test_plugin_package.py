@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.kits.reaped import reaped
+
 PACKAGE = Path(__file__).parents[1] / "examples/lines_plugin"
 LINES = [f"{('ann', 'bob', 'cho')[n % 3]}: line {n}" for n in range(60)]
 BOT = """
@@ -70,12 +72,14 @@ def test_it_is_killed_and_loses_nothing(site: Path, tmp_path: Path) -> None:
     (tmp_path / "bot.py").write_text(BOT)
     command = [sys.executable, str(tmp_path / "bot.py"), str(tmp_path / "bot.db")]
     for handled in (3, 20):
-        with subprocess.Popen(
-            command,
-            env=environment(site, tmp_path),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
+        with reaped(
+            subprocess.Popen(
+                command,
+                env=environment(site, tmp_path),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
         ) as bot:
             assert bot.stdout is not None
             for _ in range(handled):
@@ -99,10 +103,10 @@ def test_the_command_runs_it_by_name(site: Path, tmp_path: Path) -> None:
     command = [
         sys.executable, "-m", "shardline", "run", "bot:topology", "--adapter", "lines", "--store", "bot.db",
     ]  # fmt: skip
-    with subprocess.Popen(
+    with reaped(subprocess.Popen(
         command, env=environment(site, tmp_path), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True,
-    ) as bot:  # fmt: skip
+    )) as bot:  # fmt: skip
         assert bot.stdout is not None
         assert bot.stdout.readline() == "hello\n"
         bot.send_signal(signal.SIGTERM)

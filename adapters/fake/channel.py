@@ -7,6 +7,8 @@ from collections import deque
 import attrs
 import trio
 
+from ...actors.names import check_name
+from ...runtime.argument_checks import check_kind, check_words
 from ..base import ChannelCaps, Edge, Inbound, NotSent, Outbound, SendOutcome, Sent
 
 PREFIXES = {"telegram": "tg", "slack": "slack", "discord": "discord", "maep": "maep"}
@@ -35,6 +37,10 @@ class FakeChannel:
     _edge: Edge | None = attrs.field(default=None, init=False)
     _is_cut: bool = attrs.field(default=False, init=False)
     _said: int = attrs.field(default=0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        check_name(self.name, "channel")
+        check_kind(self.caps, ChannelCaps, "caps", "ChannelCaps")
 
     @property
     def edge(self) -> Edge | None:
@@ -67,6 +73,7 @@ class FakeChannel:
         Returns:
             False for a duplicate or a refused message.
         """
+        check_words(address, "address")
         if platform_message_id is None:
             self._said += 1
             platform_message_id = f"{address}:{self._said}"
@@ -76,6 +83,7 @@ class FakeChannel:
 
     async def read(self, inbound: Inbound) -> bool:
         """Let any message come in, as an adapter would read it; the result is that of `say`."""
+        check_kind(inbound, Inbound, "inbound", "an Inbound")
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._edge is None:
             raise RuntimeError("the fake channel is not open; use it inside a runtime or Harness")

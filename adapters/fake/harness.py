@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -15,8 +16,11 @@ import trio.testing
 
 from ...actors.clock import Clock, FakeClock
 from ...actors.errors import BusError, Code
+from ...actors.given import shown
 from ...actors.keys import split_key
 from ...runtime.app import Runtime
+from ...runtime.argument_checks import check_kind, check_length, check_one_of, check_whole
+from ...runtime.breaker import Breaker
 from ...runtime.defaults import MAX_BACKLOG, MAX_INFLIGHT, MAX_LANE_BACKLOG
 from ...runtime.operators import Decision
 from ...runtime.retry import RetryPolicy
@@ -29,6 +33,7 @@ from ..base import ChannelCaps
 from .channel import FakeChannel
 
 _LIMIT = 1_000
+_MAX_ADVANCE_S = 100 * 366 * 86_400
 
 
 class SendRow(OutboxRecord):
@@ -87,7 +92,7 @@ class Harness:
         channels: Names of the channels to pose as, or `FakeChannel`s.
         store: Where rows live: in memory, or in a file that `crash` leaves as a killed process would.
         seed: Of the jitter.
-        max_inflight, max_lane_backlog, max_backlog, send_retry: As for `Runtime.open`.
+        max_inflight, max_lane_backlog, max_backlog, send_retry, send_breaker: As for `Runtime.open`.
         start_us: What the wall clock says at the start, microseconds since 1970 UTC.
     Raises:
         BusError: INVALID_MESSAGE, trio's clock is the real one: use pytest-trio's `autojump_clock`, or
@@ -117,10 +122,16 @@ class Harness:
         seed: int = 0,
         max_inflight: int = MAX_INFLIGHT,
         send_retry: RetryPolicy | None = None,
+        send_breaker: Breaker | None = None,
         max_lane_backlog: int = MAX_LANE_BACKLOG,
         max_backlog: int = MAX_BACKLOG,
         start_us: int = 1_767_225_600_000_000,
     ) -> None:
+        check_kind(channels, Sequence, "channels", "names, or FakeChannels")
+        for one in channels:
+            check_kind(one, (str, FakeChannel), "channels", "names, or FakeChannels")
+        check_one_of(store, ("memory", "sqlite-inline"), "store")
+        check_whole(start_us, "start_us")
         self._topology = topology
         self._channels = {
             channel.name: channel
@@ -132,6 +143,7 @@ class Harness:
         self._seed = seed
         self._max_inflight = max_inflight
         self._send_retry = send_retry
+        self._send_breaker = send_breaker
         self._max_lane_backlog = max_lane_backlog
         self._max_backlog = max_backlog
         self._start_us = start_us
@@ -178,7 +190,12 @@ class Harness:
 
     def channel(self, name: str) -> FakeChannel:
         """One of the fake channels."""
-        return self._channels[name]
+        channel = self._channels.get(name) if isinstance(name, str) else None
+        if channel is None:
+            raise BusError(
+                Code.UNKNOWN_CHANNEL, f"the Harness poses as no channel {shown(name)}: name it in channels="
+            )
+        return channel
 
     async def say(
         self, key: str, text: str, *, sender: str = "somebody", platform_message_id: str | None = None
@@ -200,7 +217,9 @@ class Harness:
                 for no timer that is not due yet.
         """
         runtime = self.runtime
-        horizon_us = None if until_s is None else self._clock.wall_us() + round(until_s * 1_000_000)
+        if until_s is not None and until_s != math.inf:
+            check_length(until_s, "until_s", may_be_zero=True)
+        horizon_us = None if until_s is None else self._clock.wall_us() + until_s * 1_000_000
 
         def is_settled() -> bool:
             due_us = runtime.timers.next_due_us
@@ -210,7 +229,10 @@ class Harness:
             await runtime.wait_until(is_settled)
 
     async def advance(self, seconds: float) -> None:
-        """Let (fake) time pass."""
+        """Let (fake) time pass, 0 seconds or more."""
+        check_length(seconds, "seconds", may_be_zero=True)
+        if seconds > _MAX_ADVANCE_S:
+            raise BusError(Code.INVALID_MESSAGE, f"seconds are at most {_MAX_ADVANCE_S}: a hundred years")
         await trio.sleep(seconds)
 
     def sent(self, key: str) -> list[str]:
@@ -236,6 +258,7 @@ class Harness:
 
     async def resolve(self, send: OutboxRecord | str, decision: Decision) -> None:
         """Decide over an uncertain send: a row of `outbox`, or its `key`."""
+        check_kind(send, (str, OutboxRecord), "send", "a row of `outbox`, or its key")
         await self.runtime.outbox.resolve(self._row_id(send) if isinstance(send, str) else send.id, decision)
 
     async def requeue(self, row_id: int) -> None:
@@ -273,6 +296,7 @@ class Harness:
                 seed=self._seed,
                 max_inflight=self._max_inflight,
                 send_retry=self._send_retry,
+                send_breaker=self._send_breaker,
                 max_lane_backlog=self._max_lane_backlog,
                 max_backlog=self._max_backlog,
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...actors.kit_check import KitCheck, checks_of
+from ...runtime.argument_checks import check_callable, check_kind
 from ..base import ChannelCaps
 from .platform import MakePlatform
 from .reads import ReadsKit
@@ -19,6 +20,8 @@ def adapter_kit(make: MakePlatform, caps: ChannelCaps) -> list[KitCheck]:
     Returns:
         Checks; each is called with an empty folder, under trio's own clock where the adapter uses threads.
     """
+    check_callable(make, "make", "what makes the platform in a folder")
+    check_kind(caps, ChannelCaps, "caps", "the ChannelCaps that the adapter is to declare")
     kits = [
         (ShapeKit, True),
         (ReadsKit, bool(caps.topics)),

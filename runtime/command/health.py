@@ -9,14 +9,23 @@ import click
 
 from ...actors.plain import Plain
 from .live import Live
-from .output import age, echo_lines, when
+from .output import age, echo_lines, moment, when
 from .safe_text import safe_text
 
-_COLOURS: Final = {"ok": "green", "degraded": "yellow", "failing": "red", "stale": "red"}
+_COLOURS: Final = {
+    "ok": "green",
+    "degraded": "yellow",
+    "failing": "red",
+    "stale": "red",
+    "stopped": "cyan",
+    "crashed": "red",
+}
 
 
 def state_of(live: Live | None) -> str:
-    """`ok`, `degraded`, `failing`; `stale`, where nobody says anything, or said it too long ago."""
+    """`ok`, `degraded`, `failing`; `stopped`, `crashed`: nobody owns the store; `stale`: the owner is silent."""
+    if live is not None and live.end is not None:
+        return live.end
     if live is None or live.is_stale:
         return "stale"
     said = live.said.get("health")
@@ -55,7 +64,14 @@ def show_health(live: Live | None, now: int) -> None:
     if state == "stale":
         ago = "ever" if live is None or live.age_s is None else f"for {live.age_s:,.0f} s"
         echo_lines(f"  the owner of the store has not said anything {ago}: `shardline status` says who it is")
-    for reason in _reasons(live):
+    if state == "stopped":
+        ended = moment(None if live is None else live.ended_us, now)
+        echo_lines(f"  the bot was stopped in good order, {ended}: the next start goes on where it was")
+    if state == "crashed":
+        echo_lines(
+            "  the bot ended without closing the store: the next start goes on, and nothing accepted is lost"
+        )
+    for reason in () if state == "stopped" else _reasons(live):
         about = f" {_text(reason, 'about')}" if _text(reason, "about") else ""
         since = _since(reason)
         ago = "" if since is None else f", since {age(since, now)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, Literal
 
 import attrs
 
@@ -27,11 +27,22 @@ class Live:
         age_s: How old that is.
         is_stale: It is too old to be believed, or nobody owns the store.
         said: All of it, by name.
+        end: How the owner ended, where nobody owns the store any more.
+        ended_us: When, where that is known.
     """
 
     age_s: float | None
     is_stale: bool
     said: Mapping[str, Plain]
+    end: Literal["stopped", "crashed"] | None = None
+    ended_us: int | None = None
+
+    @property
+    def mark(self) -> str:
+        """What to write behind a heading over it: that it is no news."""
+        if self.end is not None:
+            return f" (before it {self.end})"
+        return " (stale)" if self.is_stale else ""
 
 
 def read_live(found: Overview, now: int) -> Live | None:
@@ -43,8 +54,14 @@ def read_live(found: Overview, now: int) -> Live | None:
         return None
     at_us = said.get("at_us")
     us = now - at_us if isinstance(at_us, int) else None
-    is_stale = us is None or us > STALE_AFTER_US or found.owner.held == "no"
-    return Live(age_s=None if us is None else us / 1_000_000, is_stale=is_stale, said=said)
+    is_over, last = found.owner.held == "no", found.owner.last
+    return Live(
+        age_s=None if us is None else us / 1_000_000,
+        is_stale=us is None or us > STALE_AFTER_US or is_over,
+        said=said,
+        end=None if not is_over or last is None else "stopped" if last.clean else "crashed",
+        ended_us=None if last is None else last.closed_at_us,
+    )
 
 
 def show_store(live: Live) -> None:
@@ -58,7 +75,7 @@ def show_turns(live: Live) -> None:
     turns = list(_turns(live))
     if not turns:
         return
-    echo_lines(f"\nrunning turns{' (stale)' if live.is_stale else ''}")
+    echo_lines(f"\nrunning turns{live.mark}")
     show_table(
         ("id", "age#", "limit#", "topic", "key", ""),
         [
@@ -80,7 +97,7 @@ def show_channels(live: Live) -> None:
     channels = dict(_channels(live))
     if not channels:
         return
-    echo_lines(f"\nchannels{' (stale)' if live.is_stale else ''}")
+    echo_lines(f"\nchannels{live.mark}")
     show_table(
         ("channel", "sends", "running#", "waiting#", "paused chats#"),
         [

@@ -21,7 +21,7 @@ from .options import (
     store_option,
 )
 from .output import age, reason, record_of, show_json, show_table
-from .recipients import aliases, unreachable
+from .recipients import aliases, forget, unreachable
 from .screen import notice
 from .settle import cancel, resolve
 from .verify import verify
@@ -92,6 +92,7 @@ command.add_command(cancel)
 command.add_command(verify)
 command.add_command(aliases)
 command.add_command(unreachable)
+command.add_command(forget)
 
 
 def _what(line: SendLine) -> str | None:

@@ -70,6 +70,14 @@ def age(us: int | None, now_us: int) -> str:
     return f"{ahead}{seconds}s"
 
 
+def moment(at_us: int | None, now_us: int) -> str:
+    """A time, and how long ago that is."""
+    if at_us is None:
+        return "never"
+    gone = age(at_us, now_us)
+    return f"{when(at_us)} ({gone if gone.startswith('in ') else f'{gone} ago'})"
+
+
 def reason(code: str | None, own_code: str | None, error: str | None) -> str:
     """Why a row failed, without what its code says already."""
     said = own_code or code or ""
@@ -137,6 +145,7 @@ __all__ = [
     "cell",
     "echo_lines",
     "json_line",
+    "moment",
     "reason",
     "record_of",
     "show_fields",

@@ -1,10 +1,10 @@
-"""`shardline outbox aliases` and `outbox unreachable`: chats that moved, and whom nothing is sent to for a while."""
+"""`shardline outbox aliases`, `unreachable` and `forget`: chats that moved, and whom nothing is sent to for a while."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
 
 import apsw
 import attrs
@@ -12,11 +12,14 @@ import click
 
 from ...storage.sqlite.look import Look
 from ..aliases import ALIAS_PREFIX, read_alias
+from ..control.verbs import Forget
 from ..pauses import NAMESPACE
 from ..unreachable import UNREACHABLE_PREFIX, read_mark
 from .arguments import now_us
+from .confirm import confirm
+from .deciding import Asking, answer, decide, deciding
 from .looking import looking
-from .options import json_option, limit_option, offset_option, store_option
+from .options import TEXT, json_option, limit_option, offset_option, store_option, yes_option
 from .output import age, record_of, show_json, show_table
 from .screen import notice
 
@@ -96,6 +99,33 @@ def unreachable(store: Path, limit: int, offset: int, as_json: bool) -> None:
     )
 
 
+@click.command("forget")
+@click.argument("what", type=click.Choice(["unreachable", "alias"]))
+@click.argument("channel", type=TEXT)
+@click.argument("name", type=TEXT)
+@store_option
+@yes_option
+@deciding
+@json_option
+def forget(
+    what: Literal["unreachable", "alias"],
+    channel: str,
+    name: str,
+    store: Path,
+    yes: bool,
+    actor: str | None,
+    timeout_s: float,
+    as_json: bool,
+) -> None:
+    """Forget that a conversation cannot be reached, or that a chat moved.
+
+    NAME is the key that `outbox unreachable` shows, or the address (`from`) that `outbox aliases` shows.
+    """
+    confirm(f"forget the {what} {name} of {channel}?", yes=yes)
+    asking = Asking(store=store, actor=actor, timeout_s=timeout_s, as_json=as_json)
+    answer(asking, decide(asking, Forget(what, channel, name)), f"{what} {name} is forgotten")
+
+
 def _facts(look: Look, prefix: str, limit: int, offset: int) -> Iterator[tuple[str, str, bytes]]:
     """The facts under a prefix, each with its channel and the rest of its key."""
 
@@ -113,4 +143,4 @@ def _facts(look: Look, prefix: str, limit: int, offset: int) -> Iterator[tuple[s
         yield channel, rest, value
 
 
-__all__ = ["AliasLine", "UnreachableLine", "aliases", "unreachable"]
+__all__ = ["AliasLine", "UnreachableLine", "aliases", "forget", "unreachable"]

@@ -19,7 +19,7 @@ from .health import health_record, is_well, show_health
 from .live import Live, read_live, show_channels, show_store, show_turns
 from .looking import looking
 from .options import json_option, store_option
-from .output import age, echo_lines, record_of, show_fields, show_json, show_table, when
+from .output import age, echo_lines, moment, record_of, show_fields, show_json, show_table, when
 from .safe_text import safe_text
 
 
@@ -29,7 +29,7 @@ from .safe_text import safe_text
     "--health",
     "health_alone",
     is_flag=True,
-    help="Only how the owner is; exit code 1 if it is failing, or says nothing.",
+    help="Only how the owner is; exit code 1 unless it is ok or degraded.",
 )
 @json_option
 def command(store: Path, health_alone: bool, as_json: bool) -> None:
@@ -101,7 +101,7 @@ def _show(store: Path, found: Overview, live: Live | None, now: int) -> None:
             ("schema", f"{found.meta.schema}, {found.meta.shard_count} shards"),
             ("created", when(found.meta.created_at_us)),
             ("commits", f"{found.meta.commit_seq:,}"),
-            ("last change", _ago(found.last_transition_at_us, now)),
+            ("last change", moment(found.last_transition_at_us, now)),
             ("owner", owner_line(found, now)),
             ("tried again", "{:,} turns, {:,} sends".format(*found.retried)),
             ("timers", _timers(found, now)),
@@ -144,7 +144,7 @@ def _until(at_us: int, now: int) -> str:
 
 def _show_live(live: Live) -> None:
     said_ago = "at an unknown time" if live.age_s is None else f"{live.age_s:.0f} s ago"
-    echo_lines(f"\nthe owner says, {said_ago}{' (stale)' if live.is_stale else ''}")
+    echo_lines(f"\nthe owner {'says' if live.end is None else 'said'}, {said_ago}{live.mark}")
     apart = {"at_us", "channels", "health", "oldest_turns", "store"}
     show_fields(
         [(f"  {name}", _short(name, value)) for name, value in live.said.items() if name not in apart]
@@ -193,22 +193,17 @@ def owner_line(found: Overview, now: int) -> str:
     who = f"process {last.pid} on {safe_text(last.host)}"
     match owner.held:
         case "yes" if owner.holder_pid in {None, last.pid}:
-            return f"{who}, since {_ago(last.opened_at_us, now)}"
+            return f"{who}, since {moment(last.opened_at_us, now)}"
         case "yes":
             return f"process {owner.holder_pid} holds the lock; the last opening was by {who}"
         case "no" if last.clean:
-            return f"none; closed properly by {who}, {_ago(last.closed_at_us, now)}"
+            return f"none; closed properly by {who}, {moment(last.closed_at_us, now)}"
         case "no":
-            return f"none; {who} ended without closing, opened {_ago(last.opened_at_us, now)}"
+            return f"none; {who} ended without closing, opened {moment(last.opened_at_us, now)}"
         case _:
-            return f"cannot be told from here; the last opening was by {who}, {_ago(last.opened_at_us, now)}"
-
-
-def _ago(at_us: int | None, now: int) -> str:
-    if at_us is None:
-        return "never"
-    gone = age(at_us, now)
-    return f"{when(at_us)} ({gone if gone.startswith('in ') else f'{gone} ago'})"
+            return (
+                f"cannot be told from here; the last opening was by {who}, {moment(last.opened_at_us, now)}"
+            )
 
 
 def _kind(one: DeadCount) -> str:

@@ -71,6 +71,7 @@ def _record(store: Path, uuid: str, verdict: Verdict) -> dict[str, object]:
         "ok": not verdict.findings,
         "rows": verdict.rows,
         "pruned": verdict.pruned,
+        "unproven_heads": verdict.unproven,
         "findings": [attrs.asdict(finding) for finding in verdict.findings],
         "more_findings": verdict.more,
     }
@@ -80,7 +81,7 @@ def _show(verdict: Verdict, kept: KeptHeads | None) -> None:
     pruned = f", {verdict.pruned:,} older ones pruned" if verdict.pruned else ""
     looked = f"{verdict.rows:,} rows in {len(verdict.heads)} chains{pruned}"
     if not verdict.findings:
-        against = "" if kept is None else ", the kept heads are in it"
+        against = "" if kept is None else f", {_compared(verdict, kept)}"
         click.echo(f"the history is whole: {looked}{against}")
         return
     show_table(
@@ -90,6 +91,13 @@ def _show(verdict: Verdict, kept: KeptHeads | None) -> None:
     if verdict.more:
         notice(f"and {verdict.more:,} more")
     notice(f"the history is not whole ({looked}): keep a copy of the file, then compare a backup")
+
+
+def _compared(verdict: Verdict, kept: KeptHeads) -> str:
+    if not verdict.unproven:
+        return "the kept heads are in it"
+    known = len(kept.heads) - verdict.unproven
+    return f"{known:,} of {len(kept.heads):,} kept heads are in it, the rows of the others are pruned: save new heads"
 
 
 __all__ = ["verify"]

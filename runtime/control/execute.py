@@ -23,6 +23,7 @@ from .verbs import (
     Cancel,
     CancelTimer,
     Decision,
+    Forget,
     PublishMessage,
     Purge,
     Requeue,
@@ -140,6 +141,10 @@ async def _carry_out(verb: Verb, control: StoredControl, hands: StoreHands) -> C
             return None
         case CancelTimer():
             await hands.cancel_timer(verb.timer, _success(control.number, {"timer": verb.timer}))
+            return None
+        case Forget():
+            told: dict[str, Plain] = {"what": verb.what, "channel": verb.channel, "name": verb.name}
+            await hands.forget(verb.what, verb.channel, verb.name, _success(control.number, told))
             return None
         case PublishMessage():
             receipt = await hands.publish(verb.message)

@@ -40,9 +40,11 @@ from ..outbox_holds import moves_of_decision
 from ..outbox_rules import OutboxEvent, outbox_move
 from ..outbox_rules import Purge as PurgeSend
 from ..receipt import Receipt
+from ..recipients import learned_fact
 from ..shard_messages import MoveSend
 from ..shard_messages import Requeue as RequeueAsk
 from ..timer_rules import is_declared
+from .verbs import Learned
 
 if TYPE_CHECKING:
     from ...actors.clock import Clock
@@ -185,6 +187,26 @@ class StoreHands:
                 if error.code is not Code.STALE_CLAIM or not left:
                     raise
 
+    async def forget(self, what: Learned, channel: str, name: str, control: ControlPart | None) -> None:
+        """Forget that a conversation cannot be reached, or where a chat moved to; end `control` in the same commit.
+
+        Raises:
+            BusError: NOT_FOUND, the channel has learned no such thing.
+        """
+        fact = learned_fact(what, channel, name)
+        if self.reader.fact(fact.namespace, fact.key) is None:
+            raise BusError(
+                Code.NOT_FOUND,
+                f"channel {channel[:80]} knows no {what} {name[:80]}",
+                channel=channel[:80],
+                given=name[:80],
+            )
+        self.unlearn(what, channel, name)
+        await self.commit(0, Commit(shard=0, epoch=0, at_us=0, facts=(fact,), control=control))
+
+    def unlearn(self, what: Learned, channel: str, name: str) -> None:
+        """Forget it in memory too: nobody runs the store, so there is nothing."""
+
     async def end(self, control: ControlDone) -> None:
         """End a control record that no other commit ends."""
         await self.commit(0, Commit(shard=0, epoch=0, at_us=0, control=control))
@@ -268,6 +290,12 @@ class LiveHands(StoreHands):
         """See `StoreHands.move_send`."""
         shard = self._services.shards[self.send(row_id).record.shard]
         await shard.ref.ask(partial(MoveSend, row_id, event, control=control), timeout_s=_TIMEOUT_S)
+
+    def unlearn(self, what: Learned, channel: str, name: str) -> None:
+        """See `StoreHands.unlearn`."""
+        delivery = self._services.deliveries.get(channel)
+        if delivery is not None:
+            delivery.recipients.forget(what, name)
 
     async def publish(self, message: BusMessage) -> Receipt:
         """See `StoreHands.publish`; here a message that nobody handles is refused."""

@@ -18,6 +18,7 @@ from ...actors.plain import Plain
 from ...actors.supervisor import ChildStatistics
 from ...storage.commands import Commit, Fact
 from ..breaker import CircuitState
+from ..breakers import breaker_statuses
 from ..channel_status import ChannelStatus, channel_status
 from ..defaults import PULSE_S
 from ..running import RunningTurn, running_turns
@@ -122,12 +123,9 @@ class PulseActor:
         }
 
     def _open_breakers(self) -> Iterator[tuple[str, Plain]]:
-        for actor in self._services.topics.values():
-            for breaker in actor.breakers.values():
-                found = breaker.status
-                if found.state is not CircuitState.CLOSED:
-                    name = found.topic if found.channel is None else f"{found.topic}/{found.channel}"
-                    yield name, f"{found.state}, {found.waiting} waiting, tries in {found.retry_in_s:.0f} s"
+        for found in breaker_statuses(self._services):
+            if found.state is not CircuitState.CLOSED:
+                yield found.name, f"{found.state}, {found.waiting} waiting, tries in {found.retry_in_s:.0f} s"
 
     def _last_changes(self, now_us: int) -> dict[str, Plain]:
         """When each watched counter was last found changed; exact to one pulse, and nothing is noted per message."""

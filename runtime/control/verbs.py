@@ -17,6 +17,7 @@ from ...actors.strict_json import dumps, loads
 from ...actors.wire import MAX_WIRE_BYTES, message_from_wire, message_to_wire
 
 Kind = Literal["in", "out"]
+Learned = Literal["unreachable", "alias"]
 Decision = Literal["sent", "resend", "dead"]
 
 MAX_ROWS: Final = 1_000
@@ -29,6 +30,7 @@ MAX_ARGS_BYTES: Final = MAX_WIRE_BYTES + 1_024
 _KEPT_OF_MESSAGE: Final = ("id", "direction", "channel", "topic", "conversation_key", "idempotency_key")
 
 _ROW: Final = re.compile(r"(in|out)-(0|[1-9][0-9]{0,17})")
+_LEARNED: Final[Mapping[str, Learned]] = {"unreachable": "unreachable", "alias": "alias"}
 _DECISIONS: Final[Mapping[str, Decision]] = {"sent": "sent", "resend": "resend", "dead": "dead"}
 
 
@@ -99,13 +101,26 @@ class CancelTimer:
 
 
 @attrs.frozen
+class Forget:
+    """Forget what a channel has learned of a recipient: that it cannot be reached, or where its chat moved to.
+
+    Attributes:
+        name: The conversation key of a mark; of an alias the address that the chat had before.
+    """
+
+    what: Learned
+    channel: str
+    name: str
+
+
+@attrs.frozen
 class PublishMessage:
     """Publish a message: an inbound one is handled, an outbound one sent."""
 
     message: BusMessage
 
 
-Verb = Requeue | Purge | Resolve | Cancel | CancelTimer | PublishMessage
+Verb = Requeue | Purge | Resolve | Cancel | CancelTimer | Forget | PublishMessage
 
 _WORDS: Final[Mapping[type[Verb], str]] = {
     Requeue: "requeue",
@@ -113,6 +128,7 @@ _WORDS: Final[Mapping[type[Verb], str]] = {
     Resolve: "resolve",
     Cancel: "cancel",
     CancelTimer: "cancel_timer",
+    Forget: "forget",
     PublishMessage: "publish",
 }
 
@@ -141,6 +157,8 @@ def verb_args(verb: Verb) -> str:
             args = {"row": str(verb.row), "reason": verb.reason}
         case CancelTimer():
             args = {"timer": verb.timer}
+        case Forget():
+            args = {"what": verb.what, "channel": verb.channel, "name": verb.name}
         case PublishMessage():
             args = {"message": loads(message_to_wire(verb.message), limit_bytes=MAX_WIRE_BYTES)}
     return dumps(args, sort_keys=True)
@@ -225,6 +243,14 @@ def _read_cancel_timer(args: dict[str, Plain]) -> Verb:
     return CancelTimer(required_text(args, "timer"))
 
 
+def _read_forget(args: dict[str, Plain]) -> Verb:
+    check_keys(args, {"what", "channel", "name"}, "forget")
+    what = _LEARNED.get(required_text(args, "what"))
+    if what is None:
+        raise BusError(Code.INVALID_MESSAGE, f"what can be forgotten: {', '.join(_LEARNED)}")
+    return Forget(what, required_text(args, "channel"), required_text(args, "name"))
+
+
 def _read_publish(args: dict[str, Plain]) -> Verb:
     check_keys(args, {"message"}, "publish")
     return PublishMessage(message_from_wire(dumps(args.get("message"))))
@@ -236,6 +262,7 @@ _READERS: Final[Mapping[str, Callable[[dict[str, Plain]], Verb]]] = {
     "resolve": _read_resolve,
     "cancel": _read_cancel,
     "cancel_timer": _read_cancel_timer,
+    "forget": _read_forget,
     "publish": _read_publish,
 }
 

@@ -116,6 +116,9 @@ class HostTask(Generic[T]):
             await trio.sleep_forever()
         if self._task is not None and self._task.cancelled():
             await trio.lowlevel.checkpoint_if_cancelled()
+            if self._guest.is_interrupted:
+                # The program is left, and its end cancels every task: the stop that follows gives the turn back.
+                await trio.sleep_forever()
             raise BusError(Code.HANDLER_FAILED, "its asyncio task was cancelled from outside")
         if self._error is not None:
             raise self._error

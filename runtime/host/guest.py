@@ -72,7 +72,12 @@ class Guest:
         # Steps of trio that the loop was asked to run: where it no longer does, they are still here.
         self._steps: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._context = contextvars.copy_context()
-        self._interrupts = Interrupts(loop)
+        self._interrupts = Interrupts(loop, self._hurry)
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Ctrl-C ends the program: whatever is cancelled now is cancelled for that."""
+        return self._interrupts.has_ended_run
 
     def start(self) -> None:
         """Begin the trio run; it goes on with the loop."""
@@ -168,8 +173,7 @@ class Guest:
         """
         due_s = time.monotonic() + _LOST_LIMIT_S
         structlog.get_logger("shardline").error("host.loop_lost", runtimes=len(self._tenants))
-        for resident in list(self._tenants):
-            resident.hurry()
+        self._hurry()
         if self._nursery is not None:
             self._nursery.cancel_scope.cancel()
         while not self._is_over:
@@ -183,6 +187,10 @@ class Guest:
                     "start a new process",
                 ) from None
             step()
+
+    def _hurry(self) -> None:
+        for resident in list(self._tenants):
+            resident.hurry()
 
     def _lose_host_tasks(self) -> None:
         for resident in self._tenants:

@@ -9,6 +9,7 @@ from typing import Literal, Required, TypedDict
 from ...actors.clock import Clock
 from ...actors.failpoints import FailPoints
 from ...storage.port import Store
+from ..breaker import Breaker
 from ..channel import Adapter
 from ..retention import Retention
 from ..retry import RetryPolicy
@@ -29,6 +30,7 @@ class Options(TypedDict, total=False):
     unhandled: Literal["refuse", "park"]
     unsafe_filesystem: Literal["refuse", "allow"]
     send_retry: RetryPolicy | None
+    send_breaker: Breaker | None
     retention: Retention | None
     tracing: Tracing | None
     grace_s: float

@@ -10,7 +10,8 @@ from .actors.envelope import MessageEnvelope
 from .actors.errors import BusError, Code, Permanence, Permanent, RetryLater, error_code_of
 from .actors.event import Event
 from .actors.extensions import Extensions
-from .actors.keys import conversation_key, shard_of
+from .actors.homes import shard_of
+from .actors.keys import conversation_key
 from .actors.message import BusMessage, Direction
 from .runtime.app import Runtime
 from .runtime.breaker import Breaker

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...actors.errors import BusError, Code
 from ...actors.kit_check import KitCheck, checks_of
 from ..port import Caps
 from .claims import StoreClaimsKit
@@ -60,7 +61,14 @@ def store_kit(open_store: OpenStore, caps: Caps, *, trouble: Trouble | None = No
     >>> run(main)
     'order of submission is the order of seq and offset'
     """
+    for what, holds in (("open_store", callable(open_store)), ("caps", _is_caps(caps))):
+        if not holds:
+            raise BusError(Code.INVALID_MESSAGE, f"{what} is wanted as store_kit describes it", field=what)
     return checks_of(StoreKit(open_store, caps, trouble))
+
+
+def _is_caps(value: object) -> bool:
+    return isinstance(value, Caps)
 
 
 __all__ = ["OpenStore", "StoreKit", "store_kit"]

@@ -61,12 +61,14 @@ class Verdict:
     Attributes:
         rows: History rows looked at.
         pruned: Rows below the oldest one kept, over all shards.
+        unproven: Heads kept elsewhere whose row is pruned and named by no anchor: they prove nothing any more.
         heads: Of the shards as the pass began.
         findings: At most 1,000; `more` counts the rest.
     """
 
     rows: int
     pruned: int
+    unproven: int
     heads: Mapping[int, Head]
     findings: tuple[Finding, ...]
     more: int
@@ -118,6 +120,7 @@ class _Pass:
         self._chains = {shard: _Chain() for shard in range(shard_count)}
         self._findings: list[Finding] = []
         self._more = 0
+        self._unproven = 0
         # In one statement, which is one transaction: the heads are those of the last row.
         heads = cast(
             "list[tuple[int, int, bytes, int]]",
@@ -145,6 +148,7 @@ class _Pass:
         return Verdict(
             rows=rows,
             pruned=sum(chain.pruned for chain in self._chains.values()),
+            unproven=self._unproven,
             heads=self._heads,
             findings=tuple(
                 sorted(self._findings, key=lambda one: (one.row is not None, one.shard, one.hseq))
@@ -229,6 +233,16 @@ class _Pass:
                 self._found(
                     "kept_head", shard, kept.hseq, f"the chain ends at row {head.hseq}, before the kept head"
                 )
+            elif kept is not None and 0 < kept.hseq <= chain.pruned:
+                self._compare_pruned(shard, kept)
+
+    def _compare_pruned(self, shard: int, kept: Head) -> None:
+        """The row that a kept head names is pruned: an anchor may still tell."""
+        anchor = self._anchors.get((shard, kept.hseq))
+        if anchor is None:
+            self._unproven += 1
+        elif anchor != kept.h:
+            self._found("kept_head", shard, kept.hseq, "is not the row that the kept head names")
 
     def _is_all_pruned(self, shard: int, head: Head) -> bool:
         chain = self._chains[shard]

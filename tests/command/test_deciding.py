@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import apsw
@@ -18,6 +19,7 @@ import pytest
 from shardline.actors.wire import message_to_wire
 from tests.kits.controlled import make_dead, owner_process, query, stop_between_commits
 from tests.kits.operated import HOSTILE, UNSAFE, make_store, operate
+from tests.kits.reaped import reaped
 from tests.kits.words import make_message
 
 
@@ -158,9 +160,12 @@ def test_two_commands_requeue_the_same_row_at_once_and_one_wins(tmp_path: Path) 
         "--store",
         str(path),
     )
-    with owner_process(path):
+    with owner_process(path), ExitStack() as stack:
         both = [
-            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in "ab"
+            stack.enter_context(
+                reaped(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+            )
+            for _ in "ab"
         ]
         ends = sorted(
             ((process.communicate(timeout=30), process.returncode) for process in both),

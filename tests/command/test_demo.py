@@ -24,6 +24,7 @@ from tests.kits.demo import (
     run_demo,
     sent_more_than_once,
 )
+from tests.kits.reaped import reaped
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -223,8 +224,14 @@ def test_an_answer_below_an_earlier_one_is_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_in_good_order_and_the_same_command_goes_on(tmp_path: Path, number: int) -> None:
     write_log(tmp_path / "log", conversations=50, messages=3000)
-    with subprocess.Popen(
-        [*DEMO, *ARGUMENTS, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+    with reaped(
+        subprocess.Popen(
+            [*DEMO, *ARGUMENTS, "--json"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=tmp_path,
+        )
     ) as running:
         assert running.stderr is not None
         first = running.stderr.readline()

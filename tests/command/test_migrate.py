@@ -13,6 +13,7 @@ from shardline.runtime.command import migrate as command
 from shardline.storage.sqlite import look, migrate, upgrade
 from shardline.storage.sqlite.migrate import Migration, load_migrations
 from tests.kits.operated import make_store, operate, owner_of, snapshot
+from tests.kits.reaped import reaped
 from tests.kits.store_checks import check_store
 
 OLD = load_migrations()[-1].number
@@ -158,12 +159,14 @@ def test_a_person_is_asked(store: Path, monkeypatch: pytest.MonkeyPatch) -> None
     )
     for answer, code in (("y\n", 0), ("n\n", 1), ("\n", 1)):
         ours, theirs = pty.openpty()
-        with subprocess.Popen(
-            [sys.executable, "-c", script],
-            stdin=theirs,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+        with reaped(
+            subprocess.Popen(
+                [sys.executable, "-c", script],
+                stdin=theirs,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
         ) as child:
             os.write(ours, answer.encode())
             out, err = child.communicate(timeout=30)

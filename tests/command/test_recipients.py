@@ -10,6 +10,7 @@ import trio
 
 from shardline import BusMessage, Code, Context, Permanence, Runtime, Topology
 from shardline.adapters.base import ChannelCaps, NotSent, Sent, Uncertain
+from shardline.storage.sqlite import copy_store
 from shardline.testing import FakeChannel
 from tests.kits.operated import operate
 
@@ -66,3 +67,20 @@ def test_who_cannot_be_reached_is_listed(store: Path) -> None:
     [line] = _shown(store, "unreachable")
     assert (line["channel"], line["key"], line["code"]) == ("fake", "fake:blocked", "RECIPIENT_BLOCKED")
     assert "RECIPIENT_BLOCKED" in operate("outbox", "unreachable", "--store", store).stdout
+
+
+def test_a_person_lifts_a_mark_and_undoes_a_move_at_rest(store: Path, tmp_path: Path) -> None:
+    rest = tmp_path / "bot.db"
+    copy_store(store, rest)
+    for what, name, lists in (("unreachable", "fake:blocked", "unreachable"), ("alias", "old", "aliases")):
+        words = ("outbox", "forget", what, "fake", name, "--store", rest)
+        ended = operate(*words, "--yes", "--json")
+        told = json.loads(ended.stdout)
+        assert (ended.exit_code, told["status"], told["name"]) == (0, "done", name)
+        assert _shown(rest, lists) == []
+
+        again = operate(*words, "--yes")
+        assert (again.exit_code, "NOT_FOUND" in again.output) == (1, True)
+
+    assert operate("outbox", "forget", "pause", "fake", "x", "--store", rest, "--yes").exit_code == 2
+    assert len(_shown(store, "aliases")) == 1, "the other store is as it was"

@@ -91,6 +91,28 @@ def test_an_owner_that_was_killed_is_told_from_one_that_closed(store: Path) -> N
 
     assert status(store, "owner", "clean") is False
     assert "ended without closing" in operate("status", "--store", store).stdout
+    say(store, {"at_us": 1_000_000, "health": {"state": "ok", "reasons": []}})
+    health = operate("status", "--store", store, "--health")
+    assert health.exit_code == 1
+    assert health.stdout.split()[:2] == ["health", "crashed"]
+    assert "nothing accepted is lost" in health.stdout
+
+
+def test_a_bot_that_was_stopped_is_not_called_ill(store: Path) -> None:
+    reasons = [{"word": "intake", "state": "degraded", "text": "paused"}]
+    say(
+        store,
+        {"at_us": 1_000_000, "health": {"state": "degraded", "reasons": reasons}, "channels": {"fake": {}}},
+    )
+    people = operate("status", "--store", store).stdout
+    health = operate("status", "--store", store, "--health", "--json")
+
+    assert "health  stopped" in people
+    assert "the next start goes on where it was" in people
+    assert "channels (before it stopped)" in people
+    assert "paused" not in people.split("health")[1]
+    assert health.exit_code == 1
+    assert json.loads(health.stdout)["state"] == "stopped"
 
 
 def say(store: Path, said: object) -> None:
@@ -112,7 +134,7 @@ def test_what_an_owner_said_long_ago_is_stale(store: Path) -> None:
         "\x1b[2J": "\x1b[31m",
         "counters": {"sent": 3},
     }
-    assert "(stale)" in people
+    assert "(before it stopped)" in people
     assert "tokens_free" in people
     assert "sent=3" in people
     assert "\x1b" not in people

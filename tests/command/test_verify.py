@@ -111,3 +111,73 @@ def test_heads_that_are_not_there_and_a_folder_that_is_not_are_usage(store: Path
     for option in ("--head", "--save-head"):
         ended = operate("outbox", "verify", "--store", store, option, tmp_path / "no" / "heads.json")
         assert ended.exit_code == 2
+
+
+_LONGEST = "(SELECT shard FROM history GROUP BY shard ORDER BY count(*) DESC, shard LIMIT 1)"
+_MIDDLE = f"(SELECT id FROM history WHERE shard = {_LONGEST} AND hseq = 2)"
+_LAST = f"(SELECT id FROM history WHERE shard = {_LONGEST} ORDER BY hseq DESC LIMIT 1)"
+
+
+@pytest.mark.parametrize(
+    ("fault", "statements"),
+    [
+        ("changed", (f"UPDATE history SET at = at + 1 WHERE id = {_MIDDLE}",)),
+        ("missing", (f"DELETE FROM history WHERE id = {_MIDDLE}",)),
+        ("reordered", (f"UPDATE history SET id = 1000000 WHERE id = {_MIDDLE}",)),
+        ("cut_off", (f"DELETE FROM history WHERE id = {_LAST}",)),
+        ("missing", (f"DELETE FROM history WHERE shard = {_LONGEST} AND hseq = 1",)),
+    ],
+)
+def test_each_fault_of_a_file_is_named_and_exit_code_1(
+    store: Path, fault: str, statements: tuple[str, ...]
+) -> None:
+    for statement in statements:
+        edit(store, statement)
+    ended = operate("outbox", "verify", "--store", store, "--json")
+
+    assert ended.exit_code == 1
+    assert fault in {finding["fault"] for finding in json.loads(ended.stdout)["findings"]}
+
+
+def test_a_tail_cut_off_together_with_its_head_is_found_with_head_alone(store: Path, tmp_path: Path) -> None:
+    heads = tmp_path / "heads.json"
+    assert operate("outbox", "verify", "--store", store, "--save-head", heads).exit_code == 0
+    before = "SELECT max(hseq) - 1 FROM history WHERE history.shard = shard.shard"
+    edit(
+        store,
+        f"UPDATE shard SET hseq = ({before}),"
+        f" h = (SELECT h FROM history WHERE history.shard = shard.shard AND hseq = ({before}))"
+        f" WHERE shard = {_LONGEST}",
+    )
+    edit(store, f"DELETE FROM history WHERE id = {_LAST}")
+    alone = json.loads(operate("outbox", "verify", "--store", store, "--json").stdout)
+    cut = operate("outbox", "verify", "--store", store, "--head", heads, "--json")
+
+    assert {finding["fault"] for finding in alone["findings"]} <= {"row"}, "the chain itself looks whole"
+    assert cut.exit_code == 1
+    assert "kept_head" in {finding["fault"] for finding in json.loads(cut.stdout)["findings"]}
+
+
+def test_a_kept_head_whose_row_is_pruned_is_said_to_prove_nothing(store: Path, tmp_path: Path) -> None:
+    """Saved, then the bot goes on, and retention takes the row away: below the newer anchor alone nothing is known."""
+    heads = tmp_path / "heads.json"
+    assert operate("outbox", "verify", "--store", store, "--save-head", heads).exit_code == 0
+    kept = json.loads(heads.read_text())
+    longest = max(kept["heads"], key=lambda shard: kept["heads"][shard][0])
+    kept["heads"][longest] = [1, "11" * 32]
+    heads.write_text(json.dumps(kept))
+    wrong = operate("outbox", "verify", "--store", store, "--head", heads)
+    assert (wrong.exit_code, "kept_head" in wrong.stdout) == (1, True)
+
+    edit(store, f"INSERT INTO anchor SELECT shard, hseq, h, at FROM history WHERE id = {_MIDDLE}")
+    edit(store, f"DELETE FROM history WHERE shard = {longest} AND hseq <= 2")
+    told = operate("outbox", "verify", "--store", store, "--head", heads)
+    as_json = json.loads(operate("outbox", "verify", "--store", store, "--head", heads, "--json").stdout)
+    assert told.exit_code == 0
+    assert "15 of 16 kept heads are in it" in told.stdout
+    assert as_json["unproven_heads"] == 1
+
+    edit(store, f"INSERT INTO anchor VALUES ({longest}, 1, zeroblob(32), 0)")
+    named = operate("outbox", "verify", "--store", store, "--head", heads, "--json")
+    assert named.exit_code == 1
+    assert {finding["fault"] for finding in json.loads(named.stdout)["findings"]} == {"kept_head"}

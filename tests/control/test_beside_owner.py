@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import apsw
@@ -27,6 +28,7 @@ from tests.kits.controlled import (
     query,
     stop_between_commits,
 )
+from tests.kits.reaped import reaped
 from tests.kits.words import make_message
 
 FIRST = Requeue((RowRef("in", 1),))
@@ -58,14 +60,14 @@ def test_the_owner_carries_it_out_and_handles_the_message(store: Path) -> None:
 
 
 def test_two_processes_requeue_the_same_row_at_once_and_one_wins(store: Path) -> None:
-    with owner_process(store):
+    command = [sys.executable, "-c", SENDER, str(store), "in-1"]
+    with owner_process(store), ExitStack() as stack:
         senders = [
-            subprocess.Popen(
-                [sys.executable, "-c", SENDER, str(store), "in-1"],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            stack.enter_context(
+                reaped(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
             )
             for _ in range(2)
-        ]  # fmt: skip
+        ]
         answers = [sender.communicate("go\n", timeout=30)[0].split() for sender in senders]
 
     assert sorted(answers) == [["done", "None"], ["refused", "INVALID_TRANSITION"]]

@@ -2,10 +2,8 @@
 
 Reads `inbox.jsonl` (one {"key", "id", "text"} a line), sends into `sink.jsonl`, and dies at the fail point if one is
 named (`-`: none). The text `dead` fails for good until it is requeued, `retry` fails once, `emit` publishes to four
-other conversations, `step` makes a call and notes it in `calls`, `note` sends a note before it answers. When all is
-done it requeues what is dead, waits again and prints the totals.
-other conversations, `timer` sets a timer for one of them. When all is done it requeues what is dead, waits again and
-prints the totals.
+other conversations, `step` makes a call and notes it in `calls`, `note` sends a note before it answers, `timer` sets a
+timer for another conversation. When all is done it requeues what is dead, waits again and prints the totals.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ CASES = {
     "the way into the journal": Case(Journal, "submit", [60, 150, 151], "", kinds=("memory", "file")),
     "the relay": Case(Relay, "_relay", [3, 20], "relay", emits=True, kinds=("relayed",)),
     "the supervisor of the relay": Case(
-        Relay, "_relay", range(3, 9), "inbox", emits=True, kinds=("relayed",)
+        Relay, "_relay", range(17, 23), "inbox", emits=True, kinds=("relayed",)
     ),
 }
 

@@ -18,6 +18,7 @@ from tests.kits.demo import (
     run_demo,
     sent_more_than_once,
 )
+from tests.kits.reaped import reaped
 
 KILLS = 30
 SEED = 20
@@ -43,8 +44,8 @@ def copy_of(store: Path, folder: Path) -> Path:
 def run_and_kill(folder: Path, *, after_s: float, at_once: bool) -> None:
     """Start the demo; kill it so long after it began to read, or after it was started."""
     command = [*DEMO, "--input", "log", "--store", "t.db", "--sink", "s.jsonl", "--json"]
-    with subprocess.Popen(
-        command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=folder
+    with reaped(
+        subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=folder)
     ) as running:
         assert running.stderr is not None
         said: list[str] = []

@@ -5,23 +5,23 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import apsw
 import pytest
 
+from tests.kits.reaped import reaped
 from tests.kits.store_checks import check_store
 
 ROOT = Path(__file__).parents[2]
 
 
-def start_child(path: Path, mode: str, plan: str, at: str = "") -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.crash.store_child", str(path), mode, plan, at],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=ROOT,
-    )
+def start_child(
+    path: Path, mode: str, plan: str, at: str = ""
+) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    command = [sys.executable, "-m", "tests.crash.store_child", str(path), mode, plan, at]
+    return reaped(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT))
 
 
 def run_child(path: Path, mode: str, at: str) -> list[list[str]]:

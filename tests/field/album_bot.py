@@ -1,6 +1,6 @@
-"""A bot in a process of its own: `python -m tests.field.album_bot FOLDER first|both`.
+"""A bot in a process of its own: `python -m tests.field.album_bot FOLDER API_BASE`. Takes albums whole, on Telegram.
 
-Reads the first page of an album, or both; says when it is stored, and what each turn saw.
+It says `page stored` when two parts are on disk, then what each turn saw, a JSON list a line.
 """
 
 from __future__ import annotations
@@ -10,47 +10,30 @@ import logging
 import sys
 from pathlib import Path
 
-import attrs
 import structlog
 import trio
 
-from shardline import Runtime
-from shardline.adapters.base import ChannelCaps, Edge, Outbound, SendOutcome, Sent
-from tests.kits.albums import album_bot, part
+from shardline import BusMessage, Context, Runtime, Topology
+from shardline.adapters.telegram import Telegram
+from tests.adapters.telegram.samples import TOKEN
 
-ALBUM_S = 10.0
-
-
-@attrs.define
-class Chat:
-    """Says the pages at every start, as a platform that was never answered does."""
-
-    pages: str
-    name: str = "telegram"
-    prefix: str = "tg"
-    caps: ChannelCaps = ChannelCaps()
-
-    async def run(self, edge: Edge, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        task_status.started()
-        for number in (0, 1):
-            await edge.accept(part(number))
-        print("page stored", flush=True)
-        if self.pages == "both":
-            await trio.sleep(0.3)
-            await edge.accept(part(2))
-
-    async def send(self, out: Outbound) -> SendOutcome:
-        await trio.lowlevel.checkpoint()
-        return Sent(None)
+ALBUM_S = 6.0
 
 
-async def main(folder: Path, pages: str) -> None:
-    topology, turns = album_bot(ALBUM_S)
-    async with Runtime.open(topology, store=folder / "bot.db", adapters=[Chat(pages)]) as runtime:
+async def main(folder: Path, api_base: str) -> None:
+    topology = Topology()
+
+    @topology.on("chat.message", album_s=ALBUM_S)
+    async def answer(ctx: Context, message: BusMessage) -> None:
+        print(json.dumps([part.payload.text for part in ctx.messages]), flush=True)
+        ctx.reply(f"{len(ctx.messages)} parts")
+
+    adapter = Telegram(TOKEN, api_base=api_base)
+    async with Runtime.open(topology, store=folder / "bot.db", adapters=[adapter]) as runtime:
         with trio.fail_after(40):
-            await runtime.wait_drained()
-    for texts in turns:
-        print(json.dumps(texts))
+            await runtime.wait_until(lambda: sum(runtime.status().inbox.values()) >= 2)
+            print("page stored", flush=True)
+            await runtime.serve(signals=True)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@ EDGE         `read`, or `stuck`: the adapter then waits for a thread that never 
 TALK         CONVERSATIONSxMESSAGES, all said at once
 LINGER_S     how long a stop waits for what ignores it
 
-It says `turn KEY TEXT` on standard output as each turn begins, and `sent` for each answer it has appended to `sink`.
+It says `turn KEY TEXT` on standard output as each turn begins, `sent` for each answer it has appended to `sink`, and
+`reads no more` when a stop has begun.
 """
 
 from __future__ import annotations
@@ -50,12 +51,15 @@ class People:
 
     async def run(self, edge: Edge, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         task_status.started()
-        async with trio.open_nursery() as nursery:
-            for address in range(CONVERSATIONS):
-                nursery.start_soon(self.say, edge, str(address))
-        if os.environ.get("EDGE") == "stuck":
-            await trio.to_thread.run_sync(time.sleep, 600)
-        await trio.sleep_forever()
+        try:
+            async with trio.open_nursery() as nursery:
+                for address in range(CONVERSATIONS):
+                    nursery.start_soon(self.say, edge, str(address))
+            if os.environ.get("EDGE") == "stuck":
+                await trio.to_thread.run_sync(time.sleep, 600)
+            await trio.sleep_forever()
+        finally:
+            print("reads no more", flush=True)
 
     async def say(self, edge: Edge, address: str) -> None:
         for number in range(MESSAGES):

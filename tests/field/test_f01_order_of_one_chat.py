@@ -10,9 +10,13 @@ from pathlib import Path
 import trio
 from trio.testing import MockClock
 
-from shardline import BusMessage, Context, Topology
+from shardline import BusMessage, Context, Runtime, Topology
+from shardline.adapters.telegram.sim.script import message_update
+from shardline.storage.memory import open_memory
 from shardline.testing import FakeChannel, Harness
-from tests.field.order_bot import updates, work_s
+from tests.adapters.telegram.platform import open_platform
+from tests.field.order_bot import UPDATES, updates, work_s
+from tests.kits.reaped import reaped
 
 BOT = Path(__file__).with_name("order_bot.py")
 TEXTS = ["1", "2", "3", "4", "5", "6", "7", "8"]
@@ -38,9 +42,30 @@ async def test_a_backlog_of_one_chat_is_handled_in_its_order(autojump_clock: Moc
         assert bot.sent("tg:4201") == TEXTS
 
 
+async def test_a_page_of_one_chat_is_handled_in_its_order() -> None:
+    """The same backlog as updates of the platform, over a socket."""
+    topology, handled = Topology(), list[str]()
+
+    @topology.on("chat.message")
+    async def answer(ctx: Context, message: BusMessage) -> None:
+        await trio.sleep(work_s(message.payload.text))
+        handled.append(message.payload.text)
+        ctx.reply(message.payload.text)
+
+    async with open_platform() as platform:
+        for number, update_id in enumerate(UPDATES, 1):
+            platform.bot.push({"update_id": update_id, **message_update(4201, str(number), number)})
+        with trio.fail_after(20):
+            async with Runtime.open(topology, store=open_memory(), adapters=[platform.adapter()]):
+                await platform.bot.wait_sent(8)
+
+        assert handled == TEXTS
+        assert [call.text for call in platform.bot.sent(4201)] == TEXTS
+
+
 def test_a_kill_half_way_changes_nothing_of_the_order(tmp_path: Path) -> None:
     command = [sys.executable, str(BOT), str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+    with reaped(subprocess.Popen(command, stdout=subprocess.PIPE, text=True)) as running:
         assert running.stdout is not None
         seen = [running.stdout.readline().strip() for _ in range(4)]
         running.kill()

@@ -5,10 +5,13 @@ from __future__ import annotations
 import trio
 from trio.testing import MockClock
 
-from shardline import BusMessage, Context, Topology
+from shardline import BusMessage, Context, Runtime, Topology
 from shardline.actors.extensions import Attachment, Extensions
 from shardline.adapters.base import Inbound
+from shardline.adapters.telegram.sim.script import message_update
+from shardline.storage.memory import open_memory
 from shardline.testing import FakeChannel, Harness
+from tests.adapters.telegram.platform import open_platform
 
 DOWNLOAD_S = 2.0
 
@@ -46,3 +49,50 @@ async def test_a_text_never_overtakes_the_photo_before_it(autojump_clock: MockCl
     assert accepted_s < DOWNLOAD_S
     assert [platform_id for platform_id, _ in handled] == ["10", "11"]
     assert handled[0][1] - began >= DOWNLOAD_S
+
+
+async def serve_file(stream: trio.SocketStream) -> None:
+    """A file server that takes its time."""
+    async with stream:
+        await trio.sleep(DOWNLOAD_S)
+        await stream.send_all(b"photo")
+
+
+async def test_an_update_with_a_text_never_overtakes_the_one_with_the_photo() -> None:
+    """As updates 10 and 11 of the platform, and with a download over a socket."""
+    topology = Topology()
+    seen: list[tuple[str, bytes]] = []
+
+    @topology.on("chat.message")
+    async def answer(ctx: Context, message: BusMessage) -> None:
+        file = b""
+        for _ in message.extensions.attachments:
+            async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+                file = await stream.receive_some()
+        seen.append((message.payload.text, file))
+        ctx.reply(message.payload.text or "a photo")
+
+    async with open_platform() as platform, trio.open_nursery() as nursery:
+        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        port = listeners[0].socket.getsockname()[1]
+        nursery.start_soon(trio.serve_listeners, serve_file, listeners)
+        photo = message_update(4201, "", 1)["message"]
+        assert isinstance(photo, dict)
+        del photo["text"]
+        photo["photo"] = [{"file_id": "file-1", "file_unique_id": "u1", "width": 9, "height": 9}]
+        platform.bot.push({"update_id": 10, "message": photo})
+        platform.bot.push({"update_id": 11, **message_update(4201, "what is this?", 2)})
+        began_s = trio.current_time()
+        adapter = platform.adapter()
+        with trio.fail_after(20):
+            async with Runtime.open(topology, store=open_memory(), adapters=[adapter]) as runtime:
+                await runtime.wait_until(lambda: sum(runtime.status().inbox.values()) == 2)
+                stored_s = trio.current_time() - began_s
+                await platform.bot.wait_sent(2)
+                rows = sorted(runtime.messages.list(), key=lambda row: row.record.seq)
+        nursery.cancel_scope.cancel()
+
+        assert stored_s < DOWNLOAD_S
+        assert [row.message.extensions.platform_message_id for row in rows] == ["4201:1", "4201:2"]
+        assert seen == [("", b"photo"), ("what is this?", b"")]
+        assert [call.text for call in platform.bot.sent(4201)] == ["a photo", "what is this?"]

@@ -5,8 +5,11 @@ from __future__ import annotations
 import trio
 from trio.testing import MockClock
 
-from shardline import BusMessage, Context, Topology
+from shardline import BusMessage, Context, Runtime, Topology
+from shardline.runtime.health import HealthState
+from shardline.storage.memory import open_memory
 from shardline.testing import Harness
+from tests.adapters.telegram.platform import open_platform
 
 CHATS = range(2, 102)
 
@@ -39,3 +42,33 @@ async def test_f03_a_handler_that_sleeps_for_ever_keeps_only_its_own_chat(autoju
         assert busy.inbox_id == bot.runtime.messages.list(key="tg:1")[0].record.id
         assert 60 <= busy.age_s < 62
         assert busy.overdue
+        health = bot.runtime.health()
+        assert (health.state, [reason.word for reason in health.reasons]) == (
+            HealthState.DEGRADED,
+            ["turns_overdue"],
+        )
+
+
+async def test_f03_the_updates_behind_are_read_and_confirmed() -> None:
+    """The same in two pages of the platform, over a socket: polling goes on."""
+    topology = Topology()
+
+    @topology.on("chat.message", timeout_s=float("inf"))
+    async def answer(ctx: Context, message: BusMessage) -> None:
+        if message.conversation_key == "tg:1":
+            await trio.sleep_forever()
+        ctx.reply("here")
+
+    async with open_platform() as platform:
+        for chat in (1, *CHATS):
+            platform.bot.say(chat, "hello")
+        adapter = platform.adapter()
+        with trio.fail_after(20):
+            async with Runtime.open(topology, store=open_memory(), adapters=[adapter], grace_s=0) as runtime:
+                with trio.fail_after(2):
+                    await platform.bot.wait_sent(len(CHATS))
+                (busy,) = runtime.status().oldest_turns
+
+        assert busy.conversation_key == "tg:1"
+        assert sorted(call.chat or 0 for call in platform.bot.sent()) == list(CHATS)
+        assert platform.bot.waiting == 0

@@ -5,9 +5,12 @@ from __future__ import annotations
 import trio
 from trio.testing import MockClock
 
-from shardline import BusMessage, Context, Topology
+from shardline import BusMessage, Context, Runtime, Topology
+from shardline.adapters.base import Rate, RateLimits
+from shardline.storage.memory import open_memory
 from shardline.storage.records import InboxStatus
 from shardline.testing import Harness
+from tests.adapters.telegram.platform import open_platform
 
 FLOOD = 5_000
 
@@ -55,3 +58,26 @@ async def test_f05_the_flood_beyond_the_bound_is_kept_apart_and_counted(autojump
         refused = bot.runtime.messages.list(status=InboxStatus.REFUSED, limit=FLOOD)
         assert {row.record.conversation_key for row in refused} == {"tg:7"}
         assert {row.record.errors[0].code for row in refused} == {"QUEUE_FULL"}
+
+
+async def test_f05_in_the_same_pages_of_the_platform() -> None:
+    """5,000 updates of chat 7 and one of chat 8 in the first of their pages, 30 sends a second for the whole bot."""
+    async with open_platform() as platform:
+        for number in range(FLOOD):
+            if number == 99:
+                platform.bot.say(8, "hello")
+            platform.bot.say(7, f"flood {number}")
+        adapter = platform.adapter(limits=RateLimits(bot=Rate(30.0)))
+        with trio.fail_after(30):
+            async with Runtime.open(
+                slow_echo(), store=open_memory(), adapters=[adapter], grace_s=0
+            ) as runtime:
+                # All of the flood is read meanwhile, and the limit holds the rest of the answers.
+                await runtime.wait_until(lambda: sum(runtime.status().inbox.values()) == FLOOD + 1)
+                await platform.bot.wait_sent(30)
+
+        chats = [call.chat for call in platform.bot.sent()]
+        assert chats[: chats.index(8)].count(7) < 20
+        times = [call.at_s for call in platform.bot.sent()]
+        # One stands ready at the start; the network may bring two nearer together than they left.
+        assert len(times) - 1 <= 30 * (times[-1] - times[0]) + 1

@@ -11,24 +11,28 @@ import random
 import subprocess
 import sys
 from collections import Counter
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 import apsw
 import pytest
 
+from tests.kits.reaped import reaped
+
 BOT = Path(__file__).with_name("redelivered_bot.py")
 UPDATES = 20
 
 
-def start(folder: Path, **environment: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, str(BOT)],
-        cwd=folder,
-        env={**os.environ, "UPDATES": str(UPDATES), **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+def start(folder: Path, **environment: str) -> AbstractContextManager[subprocess.Popen[str]]:
+    return reaped(
+        subprocess.Popen(
+            [sys.executable, str(BOT)],
+            cwd=folder,
+            env={**os.environ, "UPDATES": str(UPDATES), **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
     )
 
 
@@ -53,16 +57,12 @@ def test_updates_that_come_again_at_each_start_are_handled_once_and_answered_onc
     """Entry 8; the platform ignores every acknowledgement, as in entry 9."""
     chance = random.Random(kills)
     for _ in range(kills):
-        running = start(tmp_path, SLOW_S="0.02")
-        try:
+        with start(tmp_path, SLOW_S="0.02") as running:
             until(running, "reading")
             with suppress(subprocess.TimeoutExpired):
                 running.wait(chance.uniform(0, 0.25))
-        finally:
-            running.kill()
-            running.communicate()
-    ended = start(tmp_path)
-    out, err = ended.communicate(timeout=60)
+    with start(tmp_path) as ended:
+        out, err = ended.communicate(timeout=60)
 
     assert ended.returncode == 0, err
     assert out.splitlines()[-1] == "drained"
@@ -83,20 +83,16 @@ def test_a_message_under_way_at_a_kill_runs_again_at_once_and_its_send_is_not_re
     tmp_path: Path,
 ) -> None:
     """Entry 33: the channel cannot be asked, so the send that was flying waits for a person."""
-    running = start(tmp_path, SLOW_S="600", UPDATES="1", STUCK_SEND="0")
-    until(running, "turn 1")
-    running.kill()
-    running.communicate()
-    running = start(tmp_path, UPDATES="1", STUCK_SEND="1", ASK="no")
-    said = until(running, "turn 1")
-    begun_s = next(float(line.split()[1]) for line in said if line.startswith("opened"))
-    ran_s = float(said[-1].split()[2])
-    assert ran_s - begun_s < 1
-    until(running, "sending")
-    running.kill()
-    running.communicate()
-    ended = start(tmp_path, UPDATES="1", ASK="no")
-    out, err = ended.communicate(timeout=60)
+    with start(tmp_path, SLOW_S="600", UPDATES="1", STUCK_SEND="0") as running:
+        until(running, "turn 1")
+    with start(tmp_path, UPDATES="1", STUCK_SEND="1", ASK="no") as running:
+        said = until(running, "turn 1")
+        begun_s = next(float(line.split()[1]) for line in said if line.startswith("opened"))
+        ran_s = float(said[-1].split()[2])
+        assert ran_s - begun_s < 1
+        until(running, "sending")
+    with start(tmp_path, UPDATES="1", ASK="no") as ended:
+        out, err = ended.communicate(timeout=60)
 
     assert ended.returncode == 0, err
     assert "sending" not in out

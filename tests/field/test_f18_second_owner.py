@@ -7,10 +7,13 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import cast
 
 import apsw
+
+from tests.kits.reaped import reaped
 
 BOT = """
 import sys
@@ -32,14 +35,16 @@ finally:
 """
 
 
-def start(folder: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", BOT],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+def start(folder: Path) -> AbstractContextManager[subprocess.Popen[str]]:
+    return reaped(
+        subprocess.Popen(
+            [sys.executable, "-c", BOT],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
     )
 
 
@@ -60,26 +65,21 @@ def openings(folder: Path) -> list[tuple[object, ...]]:
 def test_the_second_owner_ends_within_a_second_and_after_a_kill_the_next_starts_at_once(
     tmp_path: Path,
 ) -> None:
-    first = start(tmp_path)
-    try:
+    with start(tmp_path) as first:
         wait_up(first)
         before = openings(tmp_path)
-        second = start(tmp_path)
-        said, errors = second.communicate(timeout=30)
+        with start(tmp_path) as second:
+            said, errors = second.communicate(timeout=30)
         assert second.returncode == 1
         assert "STORE_LOCKED" in errors
         assert float(said) < 1.0
         assert openings(tmp_path) == before
-    finally:
-        first.send_signal(signal.SIGKILL)
-        first.communicate(timeout=30)
-    third = start(tmp_path)
+        first.kill()
     began_s = time.monotonic()
-    try:
+    with start(tmp_path) as third:
         wait_up(third)
         assert time.monotonic() - began_s < 10.0
         assert len(openings(tmp_path)) == 2
-    finally:
         third.send_signal(signal.SIGTERM)
         third.communicate(timeout=30)
     assert third.returncode == 0

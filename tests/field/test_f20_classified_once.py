@@ -5,6 +5,7 @@ from trio.testing import MockClock
 
 from shardline import BusMessage, Code, Context, Permanence, Topology
 from shardline.adapters.base import NotSent
+from shardline.storage.records import OutboxState
 from shardline.testing import Harness
 
 TEXT = "network unreachable timeout 429"
@@ -26,8 +27,10 @@ async def test_f20_a_permanent_refusal_is_one_attempt_whatever_its_text(autojump
         await bot.say("fake:1", "hi")
         await bot.settle()
         (row,) = bot.outbox("fake:1")
+        dead = [one.record.id for one in bot.runtime.outbox.list(state=OutboxState.DEAD)]
 
     assert len(bot.channel("fake").attempts) == 1
+    assert dead == [row.id], "it is a dead letter"
     assert (row.attempts, row.dead_at_us is not None) == (1, True)
     assert [(error.code, error.text) for error in row.errors] == [("CONTENT_REFUSED", TEXT)]
 

@@ -1,7 +1,9 @@
 """F25: a 429 is a pause of its scope, and never an attempt."""
 
 import itertools
+from typing import Literal
 
+import pytest
 import trio
 
 from shardline import BusMessage, Code, Context, Permanence, RetryPolicy, Topology
@@ -33,3 +35,34 @@ async def test_five_times_429_then_sent_once_with_one_attempt(autojump_clock: tr
     times = channel.at("1")
     assert len(times) == 6
     assert all(later - earlier >= 2 for earlier, later in itertools.pairwise(times))
+
+
+@pytest.mark.parametrize(("scope", "silent"), [("chat", ["1"]), ("bot", ["1", "2"])])
+async def test_the_pause_survives_a_restart_as_wall_time(
+    autojump_clock: trio.abc.Clock, scope: Literal["chat", "bot"], silent: list[str]
+) -> None:
+    """60 s asked for, killed after 10 s, down for 20 s: 30 s are left for whom it concerns, and for nobody else."""
+    topology = Topology()
+
+    @topology.on("chat.message")
+    async def answer(ctx: Context, message: BusMessage) -> None:
+        ctx.reply(message.payload.text)
+
+    flood = NotSent(Code.RATE_LIMITED, Permanence.TRANSIENT, retry_after_s=60, scope=scope)
+    channel = TimedChannel(answers={"slow": [flood]})
+    async with Harness(topology, channels=[channel], store="sqlite-inline") as bot:
+        await bot.say("fake:1", "slow")
+        await bot.advance(10)
+        bot.clock.jump_wall(20_000_000)
+        await bot.crash()
+        for address in ("1", "2"):
+            await bot.say(f"fake:{address}", "other")
+        await bot.settle(until_s=29)
+        waiting = [address for address in ("1", "2") if "other" not in bot.sent(f"fake:{address}")]
+        await bot.settle(until_s=3)
+        ends = [bot.sent("fake:1"), bot.sent("fake:2")]
+        rows = bot.outbox("fake:1")
+
+    assert waiting == silent
+    assert ends == [["slow", "other"], ["other"]]
+    assert [row.attempts for row in rows] == [1, 1]

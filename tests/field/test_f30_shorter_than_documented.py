@@ -10,7 +10,8 @@ from shardline.adapters.base import ChannelCaps, NotSent, Outbound, SendOutcome
 from shardline.storage.memory import open_memory
 from shardline.testing import FakeChannel, Harness
 
-KEY = "slack:C1"
+KEY = "slack:T1:C1:1700000000.000100"
+"""A thread of a Slack channel."""
 
 
 @attrs.define
@@ -61,6 +62,7 @@ async def test_9000_letters_are_three_parts_and_each_too_long_one_is_cut_once(
         cut = [1_750, 1_750] if says is None else [3_000, 500]
         assert [len(text) for text in bot.sent(KEY)] == [*cut, *cut, 2_000, 8]
         assert "".join(bot.sent(KEY)) == "é" * 9_000 + "after it"
+        assert {out.address for out in channel.attempts} == {KEY.removeprefix("slack:")}, "all in one thread"
         assert [row.part for row in rows] == [0, 1, 1_000, 1_001, 2_000, 0]
         assert len({row.seq for row in rows[:5]}) == 1
         assert {(row.status, row.attempts) for row in rows} == {("sent", 1)}
@@ -106,7 +108,7 @@ async def test_a_crash_around_the_cut_loses_and_repeats_nothing(autojump_clock: 
 async def test_the_history_says_what_happened(autojump_clock: trio.abc.Clock) -> None:
     store, channel = open_memory(clock=FakeClock()), slack()
     async with Runtime.open(bot_that_says("é" * 3_200), store=store, adapters=[channel]) as runtime:
-        await channel.say("C1", "go")
+        await channel.say(KEY.removeprefix("slack:"), "go")
         await runtime.wait_until(lambda: runtime.is_quiet)
         row = next(
             one.record for one in runtime.outbox.list() if one.record.part == 0 and one.content.is_piece

@@ -37,12 +37,22 @@ async def test_f31_a_403_is_one_request_until_the_user_writes(autojump_clock: Mo
 
 
 async def test_f31_a_401_stops_the_channel_and_its_rows_wait(autojump_clock: MockClock) -> None:
-    async with Harness(echo()) as bot:
+    async with Harness(echo(), store="sqlite-inline") as bot:
         bot.channel("fake").script(NotSent(Code.BAD_TOKEN, Permanence.PERMANENT, text="401"))
         for chat in range(3):
             pending = await bot.runtime.sender.send("fake", f"fake:{chat}", "news", f"k{chat}", timeout_s=1)
             assert pending.status == "pending"
         rows = [row for chat in range(3) for row in bot.outbox(f"fake:{chat}")]
+        reads = bot.channel("fake").edge is not None
+        reasons = [(reason.word, reason.about) for reason in bot.runtime.health().reasons]
+        asked = len(bot.channel("fake").attempts)
 
-    assert len(bot.channel("fake").attempts) == 1
+        # The next start has a new token.
+        await bot.crash()
+        await bot.settle()
+        sent = [bot.sent(f"fake:{chat}") for chat in range(3)]
+
+    assert (asked, reads) == (1, False), "it reads and sends nothing more"
+    assert reasons == [("channel_stopped", "fake")]
+    assert sent == [["news"]] * 3
     assert [(row.status, row.attempts, row.dead_at_us) for row in rows] == [("pending", 0, None)] * 3

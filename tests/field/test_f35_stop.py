@@ -1,7 +1,6 @@
 """Field entry 35 with real signals: a stop loses nothing, counts no crash, claims nothing more, and always ends.
 
-The entry's own numbers (five handlers of 3 s, grace 5 s, then 1 s) are in `tests/runtime/test_stop.py`, by a clock that
-jumps; here the times are shorter and the process is real.
+`tests/runtime/test_stop.py` has the same by a clock that jumps.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -22,7 +20,10 @@ import apsw
 import attrs
 import pytest
 
+from tests.kits.reaped import reaped
+
 BOT = Path(__file__).with_name("stop_bot.py")
+STOPPING = "reads no more\n"
 
 
 @attrs.define
@@ -46,6 +47,14 @@ class Bot:
                 begun.append(line)
         return begun
 
+    def until_stopping(self) -> None:
+        """Wait until the first signal is taken."""
+        assert self.process.stdout is not None
+        line = ""
+        while line != STOPPING:
+            line = self.process.stdout.readline()
+            assert line, "it has ended"
+
     def signal(self, *numbers: signal.Signals) -> None:
         for number in numbers:
             self.process.send_signal(number)
@@ -53,7 +62,8 @@ class Bot:
     def end(self, timeout_s: float = 40) -> int:
         """Wait for its end; its exit code."""
         out, err = self.process.communicate(timeout=timeout_s)
-        self.rest = out + "".join(line for line in err.splitlines(True) if not line.startswith("{"))
+        words = "".join(line for line in err.splitlines(True) if not line.startswith("{"))
+        self.rest = out.replace(STOPPING, "") + words
         self.log = [json.loads(line) for line in err.splitlines() if line.startswith("{")]
         return self.process.returncode
 
@@ -85,11 +95,8 @@ def bot(
         stderr=subprocess.PIPE,
         text=True,
     )
-    try:
+    with reaped(process):
         yield Bot(process)
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def query(folder: Path, statement: str) -> list[tuple[object, ...]]:
@@ -142,7 +149,8 @@ def finish(folder: Path, total: int = 10) -> Bot:
 
 
 def test_handlers_end_inside_the_grace_time_and_nothing_new_is_claimed(tmp_path: Path) -> None:
-    with bot(tmp_path, grace_s=10, HOW="sleep:0.3") as running:
+    """Five handlers of 3 s, grace 5 s."""
+    with bot(tmp_path, grace_s=5, HOW="sleep:3") as running:
         begun = running.until_turns(5)
         running.signal(signal.SIGTERM)
         assert running.end() == 0
@@ -156,22 +164,22 @@ def test_handlers_end_inside_the_grace_time_and_nothing_new_is_claimed(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("grace_s", "signals"),
+    ("grace_s", "work_s", "signals"),
     [
-        pytest.param(0.2, [signal.SIGTERM], id="the grace time is over"),
-        pytest.param(300, [signal.SIGINT, signal.SIGINT], id="a second Ctrl-C"),
-        pytest.param(300, [signal.SIGTERM, signal.SIGINT], id="two different ones"),
+        pytest.param(1, 3, [signal.SIGTERM], id="the grace time is over"),
+        pytest.param(300, 600, [signal.SIGINT, signal.SIGINT], id="a second Ctrl-C"),
+        pytest.param(300, 600, [signal.SIGTERM, signal.SIGINT], id="two different ones"),
     ],
 )
 def test_handlers_that_are_cut_off_go_back_in_line_and_the_exit_code_tells(
-    tmp_path: Path, grace_s: float, signals: Sequence[signal.Signals]
+    tmp_path: Path, grace_s: float, work_s: float, signals: Sequence[signal.Signals]
 ) -> None:
-    with bot(tmp_path, grace_s=grace_s, HOW="sleep:600") as running:
+    with bot(tmp_path, grace_s=grace_s, HOW=f"sleep:{work_s}") as running:
         running.until_turns(5)
-        for number in signals:
-            running.signal(number)
-            # The same signal twice at one moment would come as one.
-            time.sleep(0.2)
+        running.signal(signals[0])
+        # The same signal twice at one moment would come as one.
+        running.until_stopping()
+        running.signal(*signals[1:])
         assert running.end() == 3
 
     assert running.rest == ""
@@ -206,9 +214,10 @@ def test_a_handler_in_a_thread_that_never_ends_does_not_keep_the_process(
     linger_s = "0.3" if signals == 1 else "300"
     with bot(tmp_path, grace_s=0.2, HOW="thread", TALK="2x1", LINGER_S=linger_s) as running:
         running.until_turns(2)
-        for _ in range(signals):
+        running.signal(signal.SIGTERM)
+        if signals == 2:
+            running.until_stopping()
             running.signal(signal.SIGTERM)
-            time.sleep(0.2)
         assert running.end() == 3
 
     stuck = running.event("runtime.left_stuck")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import trio
@@ -12,6 +13,7 @@ from shardline import Runtime
 from shardline.storage.records import OutboxState
 from shardline.testing import FakeChannel
 from tests.kits.controlled import make_dead, mortal_bot, query
+from tests.kits.reaped import reaped
 
 
 def test_two_commands_requeue_row_9_at_the_same_time(tmp_path: Path) -> None:
@@ -32,11 +34,16 @@ def test_two_commands_requeue_row_9_at_the_same_time(tmp_path: Path) -> None:
 
     def requeue_twice() -> None:
         command = [sys.executable, "-m", "shardline", "dlq", "requeue", "in-9", "--store", str(path)]
-        both = [
-            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-            for _ in range(2)
-        ]
-        said = [process.communicate(timeout=30) for process in both]
+        with ExitStack() as stack:
+            both = [
+                stack.enter_context(
+                    reaped(
+                        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                    )
+                )
+                for _ in range(2)
+            ]
+            said = [process.communicate(timeout=30) for process in both]
         assert sorted(process.returncode for process in both) == [0, 1]
         (won,) = [out for out, _ in said if out]
         (lost,) = [error for _, error in said if error]

@@ -5,31 +5,41 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-PROGRAM = [sys.executable, "-W", "error::ResourceWarning", "-m", "tests.kits.host_program"]
+PYTHON = [sys.executable, "-W", "error::ResourceWarning", "-m"]
 ROOT = Path(__file__).parents[2]
 
 
-def start(store: Path, what: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [*PROGRAM, str(store), what],
+@contextmanager
+def started(
+    store: Path, what: str, program: str = "tests.kits.host_program"
+) -> Generator[subprocess.Popen[str]]:
+    """A program under way; one that has not ended by the end of the block is killed."""
+    with subprocess.Popen(
+        [*PYTHON, program, str(store), what],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    ) as process:  # fmt: skip
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
-def run(store: Path, what: str) -> tuple[int, list[str], str]:
-    with start(store, what) as program:
-        said, errors = program.communicate(timeout=40)
-    return program.returncode, said.splitlines(), errors
+def run(store: Path, what: str, program: str = "tests.kits.host_program") -> tuple[int, list[str], str]:
+    with started(store, what, program) as process:
+        said, errors = process.communicate(timeout=40)
+    return process.returncode, said.splitlines(), errors
 
 
 def interrupted(store: Path, what: str, *signals: tuple[str, signal.Signals]) -> tuple[int, list[str], str]:
     """Run a program and send it signals, each once it has said a word."""
     heard: list[str] = []
-    with start(store, what) as program:
+    with started(store, what) as program:
         assert program.stdout is not None
         for word, number in signals:
             while not heard or heard[-1] != word:
@@ -96,6 +106,16 @@ def test_a_second_ctrl_c_may_hit_anywhere(tmp_path: Path) -> None:
     """Also in the middle of one of trio's steps, where a KeyboardInterrupt would end the run on the spot."""
     for number in range(12):
         interrupt_twice(tmp_path / f"{number}.db")
+
+
+def test_a_second_ctrl_c_between_two_callbacks_loses_none_of_them(tmp_path: Path) -> None:
+    """The loop has taken the next callback and not begun it: were it lost, the trio run would stand still."""
+    code, said, errors = run(tmp_path / "bot.db", "12", "tests.kits.strike_program")
+    assert code == 0, errors
+    struck = [line for line in said if line.startswith("struck")]
+    assert (len(struck), said.count("ended"), said.count("done failures=0")) == (12, 12, 12), (said, errors)
+    assert any("Guest._step" in line for line in struck), said
+    assert "host.loop_lost" not in errors
 
 
 @pytest.mark.parametrize(

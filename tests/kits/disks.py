@@ -12,6 +12,7 @@ import apsw
 
 from shardline.storage.journal import Journal, Mode
 from shardline.storage.sqlite import open_sqlite
+from tests.kits.reaped import reaped
 
 PLENTY = 2**30
 
@@ -58,7 +59,7 @@ def beside(script: str, path: Path) -> Generator[subprocess.Popen[bytes]]:
     )
     assert process.stdin is not None
     assert process.stdout is not None
-    with process:
+    with reaped(process):
         assert process.stdout.readline()
         yield process
         process.stdin.close()

@@ -20,7 +20,7 @@ from shardline import BusMessage, Context, Runtime, Topology
 from shardline.adapters.base import ChannelCaps, Edge, Inbound, Outbound, SendOutcome, Sent
 from shardline.runtime.collector import calm_collector
 
-AT_ONCE = 256
+AT_ONCE = 1_000
 
 
 @attrs.define

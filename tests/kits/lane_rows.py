@@ -27,7 +27,7 @@ class Disk:
     def __init__(self) -> None:
         self.open: dict[str, dict[int, int]] = {}
 
-    def page(self, after: str) -> list[tuple[str, list[Row] | None]]:
+    def page(self, after: str, room: int) -> list[tuple[str, list[Row] | None]]:
         """The first conversation after `after` with open rows, and now and then those rows."""
         key = min((key for key, rows in self.open.items() if rows and key > after), default=None)
         return [] if key is None else [(key, self.rows(key, 0, 99) if len(key) % 2 else None)]
@@ -56,11 +56,6 @@ class Words:
         self.untold[row.key].discard(row.number)
         if row.number not in self._over:
             self.known[row.key].add(row.number)
-
-    def told_late(self, row: Row, disk: Disk) -> None:
-        """An old run's word of it has come: the lane counts it until it is empty, also where it is handled by now."""
-        if row.seq not in disk.open.get(row.key, {}):
-            self.untold[row.key].add(row.number)
 
     def ended(self, row: Row) -> None:
         """It is open no more."""

@@ -1,5 +1,7 @@
 """Any text, any unit: the parts are the text, each fits, and no cluster is cut that fits."""
 
+import time
+
 from apsw.unicode import grapheme_next_break
 from hypothesis import given
 from hypothesis import strategies as st
@@ -61,3 +63,28 @@ def test_a_newline_in_front_is_no_part_of_its_own() -> None:
 
 def test_a_character_longer_than_the_limit_is_a_part_of_its_own() -> None:
     assert split_text("\U0001f600a", 3, "byte") == ["\U0001f600", "a"]
+
+
+def _seconds_to_cut(text: str) -> float:
+    begun_s = time.perf_counter()
+    assert "".join(split_text(text, 40_000, "byte")) == text
+    return time.perf_counter() - begun_s
+
+
+def test_white_space_is_cut_as_quickly_as_letters() -> None:
+    """A stranger who sends nothing but spaces must not stop the bot that repeats them: it took twenty times as long."""
+    letters_s = _seconds_to_cut("a" * 2**18)
+
+    assert _seconds_to_cut("x" + " " * 2**18) < 5 * letters_s + 0.1
+    assert _seconds_to_cut("x" + "\n" * 2**18) < 5 * letters_s + 0.1
+
+
+def test_clusters_at_the_limit_and_one_above() -> None:
+    """A family of 8 units: 512 of them are 4096, one letter more is a part of its own, in front it moves a family."""
+    family = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
+    assert length_of(family, "utf16") == 8
+
+    assert split_text(family * 512, 4096, "utf16") == [family * 512]
+    assert split_text(family * 512 + "a", 4096, "utf16") == [family * 512, "a"]
+    assert split_text("a" + family * 512, 4096, "utf16") == ["a" + family * 511, family]
+    assert split_text(family * 512 + "\u0301", 4096, "utf16") == [family * 511, family + "\u0301"]

@@ -151,7 +151,7 @@ async def test_a_runtime_says_what_it_meets_and_since_when(autojump_clock: MockC
         assert {reason["word"] for reason in told["reasons"]} == {"sends_uncertain", "breaker_open"}
 
 
-async def test_the_command_tells_a_well_owner_from_a_silent_one(tmp_path: Path) -> None:
+async def test_the_command_tells_a_well_owner_from_one_that_stopped(tmp_path: Path) -> None:
     path = tmp_path / "bot.db"
     channel = FakeChannel()
     async with Runtime.open(counting_bot(), store=path, adapters=[channel]) as runtime:
@@ -159,8 +159,8 @@ async def test_the_command_tells_a_well_owner_from_a_silent_one(tmp_path: Path) 
         await channel.say("a", "hi")
         await until_quiet(runtime)
         well = operate("status", "--health", "--store", path)
-    silent = operate("status", "--health", "--store", path)
+    stopped = operate("status", "--health", "--store", path)
 
     assert (well.exit_code, well.stdout) == (0, "health  ok\n")
-    assert silent.exit_code == 1
-    assert "stale" in silent.stdout
+    assert stopped.exit_code == 1
+    assert "health  stopped" in stopped.stdout

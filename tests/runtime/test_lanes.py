@@ -24,7 +24,7 @@ class Disk:
     def __init__(self, **seqs: list[int]) -> None:
         self.seqs = seqs
 
-    def page(self, after: str) -> list[tuple[str, list[Row] | None]]:
+    def page(self, after: str, room: int) -> list[tuple[str, list[Row] | None]]:
         """The first conversation after `after` with open rows, and now and then those rows."""
         key = min((key for key, seqs in self.seqs.items() if seqs and key > after), default=None)
         return [] if key is None else [(key, self.rows(key, 0, 99) if len(key) % 2 else None)]

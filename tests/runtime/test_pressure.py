@@ -69,6 +69,35 @@ async def test_waiting_edges_get_their_token_in_the_order_they_came(autojump_clo
         check_all_done(runtime, max_inflight=1)
 
 
+async def test_who_waited_for_a_token_holds_no_more_than_the_share_of_a_conversation(
+    autojump_clock: MockClock,
+) -> None:
+    """All wait for the tokens of others; one conversation must not get them all when they come free."""
+    go, late = trio.Event(), trio.Event()
+    topology = Topology()
+
+    @topology.on("chat.message", timeout_s=float("inf"))
+    async def answer(ctx: Context, message: BusMessage) -> None:
+        await (go if message.payload.text == "first" else late).wait()
+
+    async with Runtime.open(topology, store=open_memory(), max_inflight=8) as runtime:
+        async with trio.open_nursery() as nursery:
+            for number in range(8):
+                await runtime.publish(new_message("first", key=f"fake:{number}"))
+            for _ in range(8):
+                nursery.start_soon(runtime.publish, new_message("flood", key="fake:flood"))
+            await trio.testing.wait_all_tasks_blocked()
+            assert runtime.status().tokens_free == 0
+            go.set()
+        await trio.testing.wait_all_tasks_blocked()
+
+        # Eight of eight would leave no room for anybody else; the share of one conversation is one.
+        assert runtime.status().tokens_free == 7
+        late.set()
+        await until_quiet(runtime)
+        assert runtime.status().tokens_free == 8
+
+
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("max_inflight", [1, 4])
 @pytest.mark.parametrize("emits", ["atomic", "relayed"])

@@ -9,6 +9,7 @@ from shardline import BusMessage, Code, Context, Permanence, Topology
 from shardline.adapters.base import Inbound, NotSent, Uncertain
 from shardline.runtime.unreachable import Unreachable
 from shardline.testing import Harness
+from tests.kits.words import refused
 
 DAY_S = 86_400
 BLOCKED = NotSent(Code.RECIPIENT_BLOCKED, Permanence.PERMANENT, text="blocked by the user")
@@ -216,3 +217,53 @@ def test_marks_are_bounded_and_the_oldest_goes_first() -> None:
         "unreachable:fake:fake:a",
         "unreachable:fake:fake:b",
     ]
+
+
+async def test_a_person_lifts_a_mark(autojump_clock: MockClock) -> None:
+    async with Harness(counting(), store="sqlite-inline") as bot:
+        bot.channel("fake").script(BLOCKED)
+        send, desk = bot.runtime.sender.send, bot.runtime.recipients
+        await send("fake", "fake:a", "one", "k1")
+        assert desk.unreachable("fake") == {"fake:a": Code.RECIPIENT_BLOCKED}
+
+        await desk.forget_unreachable("fake", "fake:a")
+        assert desk.unreachable("fake") == {}
+        after = await send("fake", "fake:a", "two", "k2")
+        with refused(Code.NOT_FOUND):
+            await desk.forget_unreachable("fake", "fake:a")
+        with refused(Code.UNKNOWN_CHANNEL):
+            desk.unreachable("other")
+
+        bot.channel("fake").script(BLOCKED)
+        await send("fake", "fake:a", "three", "k3")
+        await desk.forget_unreachable("fake", "fake:a")
+        await bot.crash()
+        last = await bot.runtime.sender.send("fake", "fake:a", "four", "k4")
+
+    assert (after.status, last.status) == ("sent", "sent")
+    assert wire(bot) == [("a", "one"), ("a", "two"), ("a", "three"), ("a", "four")]
+
+
+async def test_a_person_undoes_a_move(autojump_clock: MockClock) -> None:
+    """a and c both became b: what comes from b is a's; once a's move is undone it is c's, and then its own."""
+    async with Harness(counting(), store="sqlite-inline") as bot:
+        for old in ("a", "c"):
+            moved = Inbound(platform_message_id=f"s{old}", address=old, text="(moved)", moved_to="b")
+            await bot.channel("fake").read(moved)
+        await bot.settle()
+        keys: list[list[str | None]] = []
+        for left in ("a", "c", ""):
+            await bot.say("fake:b", f"after {left}")
+            await bot.settle()
+            keys.append([one.record.conversation_key for one in bot.runtime.messages.list(limit=1)])
+            if left:
+                await bot.runtime.recipients.forget_move("fake", left)
+        with refused(Code.NOT_FOUND):
+            await bot.runtime.recipients.forget_move("fake", "a")
+        await bot.crash()
+        assert bot.runtime.recipients.moves("fake") == {}
+        ended = await bot.runtime.sender.send("fake", "fake:a", "home", "k1")
+
+    assert keys == [["fake:a"], ["fake:c"], ["fake:b"]]
+    assert ended.status == "sent"
+    assert wire(bot)[-1] == ("a", "home")

@@ -47,6 +47,51 @@ def test_changed_clocks(expression: str, start: str, wanted: list[str]) -> None:
     assert times(Cron(expression, BERLIN), start, len(wanted)) == wanted
 
 
+def days_by_hand(zone: str, year: int, hour: int, minute: int) -> list[datetime]:
+    """When a time of day comes in a year, by the rule as it is told to people: found minute by minute."""
+    local = ZoneInfo(zone)
+    found: set[datetime] = set()
+    day = datetime(year, 1, 1, hour, minute)  # noqa: DTZ001 (what the clocks of the zone show)
+    while day.year == year:
+        shown = day.replace(tzinfo=local).astimezone(UTC)
+        while shown.astimezone(local).replace(tzinfo=None) < day:
+            shown += timedelta(minutes=1)
+        if shown.astimezone(local).replace(tzinfo=None) != day:
+            # Skipped: back to the minute in which the gap ended.
+            while (shown - timedelta(minutes=1)).astimezone(local).replace(tzinfo=None) >= day:
+                shown -= timedelta(minutes=1)
+        found.add(shown)
+        day += timedelta(days=1)
+    return sorted(found)
+
+
+@pytest.mark.parametrize(
+    ("zone", "year"),
+    [
+        (BERLIN, 2026),
+        ("Australia/Lord_Howe", 2025),  # half an hour
+        ("America/Sao_Paulo", 2018),  # the gap is at midnight
+        ("Africa/Casablanca", 2025),  # back in the middle of the year
+        ("Antarctica/Troll", 2025),  # two hours
+        ("America/St_Johns", 2010),  # at one minute past midnight
+        ("Asia/Pyongyang", 2018),  # the gap ends with the day
+        ("Pacific/Apia", 2011),  # a whole day is skipped
+        ("Asia/Kolkata", 2026),  # never changed
+    ],
+)
+@pytest.mark.parametrize("at", ["00:00", "00:30", "01:15", "02:30", "23:30"])
+def test_a_daily_time_comes_as_it_is_told_in_every_kind_of_zone(zone: str, year: int, at: str) -> None:
+    rule, begin = Cron.daily(at, zone=zone), datetime(year, 1, 1, tzinfo=ZoneInfo(zone)).astimezone(UTC)
+    wanted = days_by_hand(zone, year, *map(int, at.split(":")))
+    came: list[datetime] = []
+    due_us = us_from_datetime(begin) - 1
+    for _ in wanted:
+        due_us = rule.next_us(due_us)
+        came.append(datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=due_us))
+
+    assert came == wanted
+
+
 @given(now_us=YEARS)
 def test_a_daily_time_comes_every_day_and_never_goes_back(now_us: int) -> None:
     rule = Cron.daily("02:30", zone=BERLIN)

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.kits.reaped import reaped
+
 BOT = """
 import sys, trio
 from shardline import Topology, run
@@ -47,13 +49,10 @@ def bot(folder: Path, how: str) -> Generator[subprocess.Popen[str]]:
         stderr=subprocess.PIPE,
         text=True,
     )
-    try:
+    with reaped(process):
         assert process.stdout is not None
         assert process.stdout.readline() == "begun\n"
         yield process
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def events(stderr: str) -> list[dict[str, object]]:

@@ -81,7 +81,7 @@ async def test_the_note_of_the_owner_has_them_whatever_their_keys(
     }
 
 
-async def test_the_command_shows_them_beside_the_owner_and_later_as_stale(
+async def test_the_command_shows_them_beside_the_owner_and_later_as_over(
     autojump_clock: MockClock, tmp_path: Path
 ) -> None:
     path, channel, clock = tmp_path / "bot.db", FakeChannel(), FakeClock(start_us=SystemClock().wall_us())
@@ -104,4 +104,4 @@ async def test_the_command_shows_them_beside_the_owner_and_later_as_stale(
     assert checks["turns"]["outcome"] == "warn"
     assert "fake:a" in checks["turns"]["text"]
     assert checks["intake"]["outcome"] == "ok"
-    assert "running turns (stale)" in gone
+    assert "running turns (before it stopped)" in gone

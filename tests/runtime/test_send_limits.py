@@ -1,5 +1,7 @@
 """Rate limits, pauses and priority, on the wire of a fake channel and by fake time."""
 
+import itertools
+
 import pytest
 import trio
 
@@ -256,3 +258,24 @@ async def test_once_a_pause_of_the_bot_is_over_the_way_is_short_again(autojump_c
         assert was_free == [False, True]
         assert line.try_take("fake:1", is_bulk=False)
         nursery.cancel_scope.cancel()
+
+
+async def test_people_who_never_stop_writing_do_not_starve_a_broadcast(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    """60 chats write twice what the bot may send, for a minute: a broadcast of 30 gets its sixteenth part and ends."""
+    channel = TimedChannel(caps=limited(bot=Rate(10.0)))
+    async with Harness(echo(), channels=[channel]) as bot:
+        await bot.say("fake:0", "all:30:news")
+        for number in range(600):
+            for chat in (number % 60 + 1, (number + 30) % 60 + 1):
+                await bot.say(f"fake:{chat}", "hi")
+            await bot.advance(0.1)
+        texts = [text for _, _, text in channel.wire]
+        answered = {address for _, address, text in channel.wire if text == "hi"}
+        await bot.settle()
+
+    assert texts.count("news") == 30
+    behind = [index for index, text in enumerate(texts) if text == "news"][1:]
+    assert min(later - earlier for earlier, later in itertools.pairwise(behind)) == 16
+    assert len(answered) == 60, "and the answers go on"

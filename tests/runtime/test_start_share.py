@@ -14,6 +14,7 @@ from trio.testing import MockClock
 from shardline import BusMessage, Context, Runtime, Topology
 from shardline.adapters.base import ChannelCaps, Rate, RateLimits
 from shardline.runtime.alarms import Alarms
+from shardline.runtime.defaults import BULK_BURST, BULK_CALM_S
 from shardline.runtime.pool import Job, WorkerPool
 from shardline.runtime.rates import NO_LIMITS, Chat
 from shardline.runtime.send_line import SendLine
@@ -54,14 +55,43 @@ def _never() -> None:
     raise AssertionError("nobody was sent away")
 
 
-async def test_beside_answers_few_start_until_those_are_on_disk(autojump_clock: MockClock) -> None:
+async def test_beside_answers_few_start_and_rest_for_as_long_as_they_took(
+    autojump_clock: MockClock,
+) -> None:
     async with _line(16, NO_LIMITS) as line:
         assert line.try_take("fake:person", is_bulk=False)
         gone = _broadcast(line, 5)
         assert gone == [0, 1], "an eighth of 16 slots"
         assert line.try_take("fake:other", is_bulk=False), "a person still goes at once"
+        await trio.sleep(0.02)
         line.share.give_back()
-        assert gone == [0, 1, 2], "one start is on disk, the next one begins"
+        assert gone == [0, 1]
+        line.share.give_back()
+        assert gone == [0, 1], "the starts are on disk, and took 20 ms"
+        await trio.sleep(0.015)
+        assert gone == [0, 1]
+        await trio.sleep(0.01)
+        assert gone == [0, 1, 2, 3], "then the next ones go"
+
+
+async def test_however_many_slots_a_burst_stays_short(autojump_clock: MockClock) -> None:
+    async with _line(512, NO_LIMITS) as line:
+        assert line.try_take("fake:person", is_bulk=False)
+        assert len(_broadcast(line, 100)) == BULK_BURST
+
+
+async def test_a_store_that_took_nothing_for_long_lets_a_broadcast_rest_no_longer_than_answers_do(
+    autojump_clock: MockClock,
+) -> None:
+    async with _line(16, NO_LIMITS) as line:
+        assert line.try_take("fake:person", is_bulk=False)
+        gone = _broadcast(line, 5)
+        await trio.sleep(60)
+        assert line.try_take("fake:person", is_bulk=False)
+        line.share.give_back()
+        line.share.give_back()
+        await trio.sleep(1.1 * BULK_CALM_S)
+        assert gone[:4] == [0, 1, 2, 3]
 
 
 async def test_where_nobody_waits_for_an_answer_a_broadcast_has_every_slot(autojump_clock: MockClock) -> None:

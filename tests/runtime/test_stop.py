@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+from functools import partial
+
 import pytest
 import trio
 from trio.testing import MockClock
@@ -167,3 +170,19 @@ async def test_publishing_into_a_stop_is_refused(autojump_clock: MockClock) -> N
             await trio.testing.wait_all_tasks_blocked()
 
     assert started == ["hi"]
+
+
+async def test_a_signal_ends_a_serve_that_takes_signals() -> None:
+    """The runtime of an own program, without `run`."""
+    channel, started = FakeChannel("fake"), list[str]()
+    with trio.fail_after(10):
+        async with Runtime.open(slow_bot(0, started), store=open_memory(), adapters=[channel]) as runtime:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(partial(runtime.serve, signals=True))
+                await channel.say("a", "hi")
+                await runtime.wait_until(lambda: runtime.is_quiet)
+                signal.raise_signal(signal.SIGTERM)
+            await runtime.serve(signals=True)
+
+    assert not runtime.has_cancelled_work
+    assert [out.text for out in channel.delivered] == ["hi"]

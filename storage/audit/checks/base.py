@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
+from functools import reduce
+from operator import or_
 from typing import Final
 
 import attrs
@@ -110,6 +112,19 @@ def findings(
     return found.select(
         *(columns[field.name].cast(field.dataType).alias(field.name) for field in FINDING.fields)
     )
+
+
+def named_faults(rows: DataFrame, faults: Mapping[str, Column]) -> DataFrame:
+    """Rows with a fault, once for each that they have, its name in `why`.
+
+    Args:
+        rows: All of them.
+        faults: Which are wrong, by name; null is not wrong.
+    """
+    is_wrong = reduce(or_, (fn.coalesce(fault, fn.lit(False)) for fault in faults.values()))
+    names = fn.array_compact(fn.array(*(fn.when(fault, fn.lit(name)) for name, fault in faults.items())))
+    # Spark makes no code of what makes the list: it is made for the rows that have something to tell.
+    return rows.where(is_wrong).withColumn("why", fn.explode(names))
 
 
 def age_s(since: str) -> Column:

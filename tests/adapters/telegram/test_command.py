@@ -17,6 +17,7 @@ from typing import cast
 import pytest
 
 from tests.adapters.telegram.samples import TOKEN
+from tests.kits.reaped import reaped
 
 SHARDLINE = (sys.executable, "-m", "shardline")
 LIMIT_S = 50
@@ -37,7 +38,7 @@ def sim(folder: Path, script: object) -> Generator[str]:
         "--out",
         str(folder / "calls"),
     ]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+    with reaped(subprocess.Popen(command, stdout=subprocess.PIPE, text=True)) as server:
         assert server.stdout is not None
         try:
             yield server.stdout.readline().strip()
@@ -57,12 +58,11 @@ def ask(base: str, verb: str, told: object) -> dict[str, object]:
 def bot(folder: Path, base: str, *more: str) -> Generator[subprocess.Popen[bytes]]:
     store = str(folder / "bot.db")
     command = [*SHARDLINE, "telegram", "--store", store, "--api-base", base, "--no-limits", *more]
-    with open(folder / "log", "ab") as log, subprocess.Popen(command, env=ENVIRON, stderr=log) as process:
-        try:
-            yield process
-        finally:
-            if process.poll() is None:
-                process.kill()
+    with (
+        open(folder / "log", "ab") as log,
+        reaped(subprocess.Popen(command, env=ENVIRON, stderr=log)) as process,
+    ):
+        yield process
 
 
 def status(folder: Path) -> dict[str, dict[str, int]]:

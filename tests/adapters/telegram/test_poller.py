@@ -17,7 +17,7 @@ from shardline.adapters.telegram.intake import Intake, Tally
 from shardline.adapters.telegram.poller import ANOTHER, WEBHOOK, Poller
 from shardline.adapters.telegram.sim.bot import CONFLICT, WEBHOOK_ACTIVE
 from shardline.adapters.telegram.update import Me, Reading
-from shardline.adapters.telegram.wire import Answer, Ok, Refusal
+from shardline.adapters.telegram.wire import Answer, Ok, Refusal, read_answer
 from shardline.testing import FakeEdge
 
 Page = Callable[[Mapping[str, Plain]], Answer]
@@ -197,6 +197,18 @@ async def test_one_update_that_cannot_be_read_holds_up_nothing(autojump_clock: M
     assert server.offsets == [None, None, 8, 8, 9, 10]
     assert [one.platform_message_id for one in edge.accepted] == ["5:7", "update:8:unreadable", "5:9"]
     assert edge.accepted[1].raw == bad
+
+
+async def test_half_an_emoji_costs_its_update_nothing_but_that(autojump_clock: MockClock) -> None:
+    """Field entry 47: three updates, the middle text is the JSON escape \\ud83d alone; the offset advances."""
+    page = json.dumps([update(1), update(2), update(3)]).encode().replace(b'"t2"', b'"\\ud83d"')
+    answer = read_answer(200, b'{"ok":true,"result":' + page + b"}")
+    assert answer is not None
+    edge, server = Watched(), Server(answer)
+    await poll(server, edge)
+
+    assert [one.text for one in edge.accepted] == ["t1", "\ufffd", "t3"]
+    assert server.offsets == [None, 4]
 
 
 async def test_a_half_answer_is_a_failure_like_any_other(autojump_clock: MockClock) -> None:

@@ -15,6 +15,7 @@ import trio
 from shardline.actors.errors import Code
 from shardline.storage.commands import Committed, Outcome, Stored
 from shardline.storage.sqlite import database, open_sqlite
+from tests.kits.reaped import reaped
 from tests.kits.store_checks import check_store
 from tests.kits.store_rows import finish_row
 from tests.kits.stores import running
@@ -38,7 +39,7 @@ def held_by_another_process(path: Path) -> Generator[subprocess.Popen[bytes]]:
     )
     assert holder.stdout is not None
     assert holder.stdin is not None
-    with holder:
+    with reaped(holder):
         assert holder.stdout.readline() == b"held\n"
         yield holder
         holder.stdin.close()
