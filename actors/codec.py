@@ -217,7 +217,8 @@ def unpack_event(data: bytes, version: int) -> Event:
 def _packed(record: dict[str, Plain], what: str) -> bytes:
     try:
         data = msgpack.packb(record)
-    except (UnicodeEncodeError, OverflowError) as error:
+    except (ValueError, OverflowError) as error:
+        # A lone surrogate, a list in a list past msgpack's own depth; an integer past 64 bits.
         raise BusError(Code.INVALID_MESSAGE, f"the {what} cannot be stored: {error}") from error
     return data if len(data) <= MAX_RECORD_BYTES else _limited(data, MAX_RECORD_BYTES, what)
 

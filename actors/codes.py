@@ -304,7 +304,7 @@ REGISTRY: tuple[CodeEntry, ...] = (
         Code.STORE_IO,
         _T,
         "The disk failed to read or write.",
-        "Check the disk, then start again: no answered message is lost.",
+        "Check the disk and the limits of the process (`ulimit -f`), then start again: no answered message is lost.",
     ),
     CodeEntry(
         Code.STORE_LOCKED,

@@ -1,36 +1,45 @@
-"""Telegram over real sockets beside the bare channel: `python -m benchmarks.telegram [MESSAGES [ROUNDS]]`.
+"""Telegram over real sockets: its throughput to the transcript channel's, its latency to a bare loop's.
 
-The messages are fed as updates by the server of the tests, in a process of its own, with the limits off. The other
-figure of the run is the same bot over a channel in memory.
+The messages are fed as updates by the server of the tests, in a process of its own, with the limits off. The bare loop
+polls, writes one raw row in a commit of its own, and sends, over the same client.
 """
 
-from __future__ import annotations
-
 import json
+import statistics
 import subprocess
 import sys
-import tempfile
-import time
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import cast
 
-import attrs
+import apsw
+import httpx
 import trio
 
-from benchmarks.product import TEXT, Memory
+from benchmarks.comparison import Goal, run_goals
+from benchmarks.product import TEXT
+from benchmarks.raw import Rate
+from benchmarks.raw_store import Sync
 from shardline import BusMessage, Context, Runtime, Topology
 from shardline.adapters.base import RateLimits
 from shardline.adapters.telegram import Telegram
+from shardline.adapters.telegram.api import HttpApi
+from shardline.adapters.telegram.sim.bot import FIRST_ID
+from shardline.adapters.telegram.wire import Ok
+from shardline.adapters.transcript import Transcript
+from shardline.adapters.transcript.sink import open_sink
 
 TOKEN = "4200:benchmark"  # noqa: S105 (invented)
 CHATS = 200
-
-
-@attrs.frozen
-class Measured:
-    """Messages a second, from the first update asked for to the last answer received."""
-
-    telegram_per_s: float
-    memory_per_s: float
+MESSAGES_PER_S = 1_500
+"""How many messages a throughput run has, for each second it was told to take."""
+PACE_PER_S = 200
+THROUGHPUT = 0.5
+LATENCY = 1 / 3
+Bot = Callable[[str, Path, int], Awaitable[float]]
+"""Answers so many messages; returns how long it took, seconds."""
 
 
 def echo() -> Topology:
@@ -44,59 +53,161 @@ def echo() -> Topology:
     return topology
 
 
-async def over_telegram(base: str, store: Path, messages: int) -> float:
-    """Messages a second through the server."""
+async def product(base: str, store: Path, messages: int, *, sync: Sync) -> float:
+    """The runtime."""
     adapter = Telegram(TOKEN, api_base=base, limits=RateLimits())
-    began_s = time.perf_counter()
-    async with Runtime.open(echo(), store=store, adapters=[adapter]) as runtime:
+    began_s = trio.current_time()
+    async with Runtime.open(
+        echo(), store=store, adapters=[adapter], durability="full" if sync == "FULL" else "normal"
+    ) as runtime:
         await runtime.wait_until(lambda: runtime.counters.get("sent", 0) >= messages and runtime.is_quiet)
-        took_s = time.perf_counter() - began_s
+        took_s = trio.current_time() - began_s
     await adapter.aclose()
-    return messages / took_s
+    return took_s
 
 
-async def in_memory(store: Path, messages: int) -> float:
-    """Messages a second through a channel in memory, as many at once as a page has."""
-    channel = Memory()
-    began_s = time.perf_counter()
-    async with Runtime.open(echo(), store=store, adapters=[channel]) as runtime:
-        for first in range(0, messages, 100):
-            async with trio.open_nursery() as nursery:
-                for number in range(first, min(first + 100, messages)):
-                    nursery.start_soon(channel.say, number, CHATS)
-        await runtime.wait_until(lambda: runtime.is_quiet)
-        took_s = time.perf_counter() - began_s
-    return messages / took_s
+async def bare_loop(base: str, store: Path, messages: int, *, sync: Sync) -> float:
+    """Poll, one raw commit, send; one after the other."""
+    api = HttpApi(TOKEN, base=base)
+    database = apsw.Connection(str(store))
+    database.pragma("journal_mode", "wal")
+    database.pragma("synchronous", sync)
+    database.execute("CREATE TABLE update_row (id INTEGER PRIMARY KEY, body TEXT NOT NULL)")
+    began_s = trio.current_time()
+    offset, done = 0, 0
+    while done < messages:
+        page = await api.call("getUpdates", {"offset": offset, "timeout": 50, "limit": 100}, read_s=60)
+        assert isinstance(page, Ok)
+        assert isinstance(page.result, list)
+        for update in page.result:
+            match update:
+                case {"update_id": int(number), "message": {"chat": {"id": int(chat)}, "text": str(text)}}:
+                    database.execute("INSERT INTO update_row VALUES (?, ?)", (number, json.dumps(update)))
+                    sent = await api.call("sendMessage", {"chat_id": chat, "text": text})
+                    assert isinstance(sent, Ok)
+                    offset = number + 1
+                    done += 1
+                case _:
+                    raise AssertionError(update)
+    took_s = trio.current_time() - began_s
+    database.close()
+    await api.aclose()
+    return took_s
 
 
-def measure(messages: int) -> Measured:
-    """One round of both."""
-    script = {
-        "messages": [{"chat": chat, "text": TEXT, "times": messages // CHATS} for chat in range(1, CHATS + 1)]
-    }
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "script.json").write_text(json.dumps(script))
-        command = [sys.executable, "-m", "shardline", "telegram-sim", "--port", "0"]
-        with subprocess.Popen(
-            [*command, "--script", str(folder / "script.json")], stdout=subprocess.PIPE, text=True
-        ) as server:
-            assert server.stdout is not None
-            try:
-                base = server.stdout.readline().strip()
-                far = trio.run(over_telegram, base, folder / "telegram.db", messages)
-            finally:
-                server.terminate()
-        return Measured(far, trio.run(in_memory, folder / "memory.db", messages))
+def over_telegram(path: Path, bot: Bot, *, seconds: float) -> Rate:
+    """Messages a second through the server, all of them waiting from the start."""
+    messages = _count(seconds)
+    with _server(path, messages, per_s=0) as base:
+        took_s = trio.run(bot, base, path, messages)
+    return Rate(messages=messages, commits=0, took_s=took_s)
 
 
-def main() -> None:
-    """Print the figures of each round."""
-    messages = int(sys.argv[1]) if len(sys.argv) > 1 else 4_000
-    for _ in range(int(sys.argv[2]) if len(sys.argv) > 2 else 5):
-        one = measure(messages)
-        print(f"telegram {one.telegram_per_s:,.0f}/s, in memory {one.memory_per_s:,.0f}/s")
+def over_transcript(path: Path, *, sync: Sync, seconds: float) -> Rate:
+    """The same messages as a log."""
+    messages = _count(seconds)
+    log = path.with_suffix(".jsonl")
+    log.write_text("".join(_log_line(number) for number in range(messages)))
+    sink = open_sink(path.with_suffix(".out"))
+
+    async def run() -> float:
+        began_s = trio.current_time()
+        async with Runtime.open(
+            echo(),
+            store=path,
+            adapters=[Transcript(log, sink)],
+            durability="full" if sync == "FULL" else "normal",
+        ) as runtime:
+            await runtime.wait_until(lambda: runtime.counters.get("sent", 0) >= messages and runtime.is_quiet)
+            return trio.current_time() - began_s
+
+    try:
+        return Rate(messages=messages, commits=0, took_s=trio.run(run))
+    finally:
+        sink.close()
+
+
+def latency(path: Path, bot: Bot, *, seconds: float) -> Rate:
+    """The median from an update served to its answer received, at a steady pace; as one message in that time."""
+    messages = max(100, int(PACE_PER_S * seconds))
+    with _server(path, messages, per_s=PACE_PER_S) as base:
+        trio.run(bot, base, path, messages)
+        told = trio.run(_calls, base)
+    served = cast("dict[str, float]", told["served_at_s"])
+    calls = cast("list[dict[str, object]]", told["calls"])
+    delays_s: list[float] = []
+    for call in calls:
+        if call["method"] == "sendMessage":
+            text = cast("dict[str, str]", call["fields"])["text"]
+            number = int(text.partition(" ")[0])
+            delays_s.append(cast("float", call["at_s"]) - served[str(FIRST_ID + number)])
+    assert len(delays_s) == messages
+    return Rate(messages=1, commits=0, took_s=statistics.median(delays_s))
+
+
+def telegram_goals() -> list[Goal]:
+    """The channel's two bars, and the bare loop's own throughput for information."""
+    sync: Sync = "NORMAL"
+    ours = partial(product, sync=sync)
+    bare = partial(bare_loop, sync=sync)
+    return [
+        Goal(
+            name="telegram, to the transcript channel",
+            sync=sync,
+            bar=THROUGHPUT,
+            product=partial(over_telegram, bot=ours),
+            raw=partial(over_transcript, sync=sync),
+        ),
+        Goal(
+            name="telegram, to a bare loop",
+            sync=sync,
+            product=partial(over_telegram, bot=ours),
+            raw=partial(over_telegram, bot=bare),
+        ),
+        Goal(
+            name=f"telegram, 1/latency at {PACE_PER_S}/s to a bare loop",
+            sync=sync,
+            bar=LATENCY,
+            product=partial(latency, bot=ours),
+            raw=partial(latency, bot=bare),
+        ),
+    ]
+
+
+def _count(seconds: float) -> int:
+    return CHATS * max(1, int(MESSAGES_PER_S * seconds) // CHATS)
+
+
+def _text(number: int) -> str:
+    return f"{number} {TEXT}"
+
+
+def _log_line(number: int) -> str:
+    chat, seq = number % CHATS + 1, number // CHATS
+    line = {"conversation": chat, "seq": seq, "sender": "user1", "at": "12:00", "text": _text(number)}
+    return json.dumps(line) + "\n"
+
+
+@contextmanager
+def _server(path: Path, messages: int, *, per_s: int) -> Generator[str]:
+    script = path.with_suffix(".json")
+    said = [{"chat": number % CHATS + 1, "text": _text(number)} for number in range(messages)]
+    script.write_text(json.dumps({"messages": said, "per_s": per_s}))
+    command = [sys.executable, "-m", "shardline", "telegram-sim", "--port", "0", "--script", str(script)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            yield server.stdout.readline().strip()
+        finally:
+            server.terminate()
+
+
+async def _calls(base: str) -> dict[str, object]:
+
+    async with httpx.AsyncClient(timeout=30) as client:
+        answer = await client.get(f"{base}/sim/{TOKEN}/calls")
+    return cast("dict[str, object]", answer.json())
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_goals("telegram", __doc__ or "", telegram_goals()))

@@ -194,7 +194,7 @@ class Runtime:
                 nursery.start_soon(runtime._run_tree)
                 if signals is not None:
                     runtime._takes_signals = True
-                    nursery.start_soon(runtime._take_signals, signals, runtime._signals_scope)
+                    nursery.start_soon(runtime._take_signals, signals)
                 try:
                     await runtime._may_begin.wait()
                     yield runtime
@@ -295,7 +295,7 @@ class Runtime:
             return
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as received:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._take_signals, received, trio.CancelScope())
+                nursery.start_soon(self._stop.take_signals, received)
                 await self._stop.asked.wait()
                 await self._stop.drain()
                 nursery.cancel_scope.cancel()
@@ -348,8 +348,8 @@ class Runtime:
             self._services.ends.close()
             self._services.activity.changed()
 
-    async def _take_signals(self, received: AsyncIterator[int], scope: trio.CancelScope) -> None:
-        with scope:
+    async def _take_signals(self, received: AsyncIterator[int]) -> None:
+        with self._signals_scope:
             async for _ in received:
                 self.request_stop()
 

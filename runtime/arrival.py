@@ -39,11 +39,13 @@ def message_of(
         BusError: INVALID_MESSAGE, `sent_at` is no RFC 3339, the address is none, or a field has another type.
     """
     address, text, sent_at, extensions = inbound.address, inbound.text, inbound.sent_at, inbound.extensions
+    sender = inbound.sender
     if (
         type(address) is not str
         or type(text) is not str
         or type(extensions) is not Extensions
         or (sent_at is not None and type(sent_at) is not str)
+        or (sender is not None and type(sender) is not str)
     ):
         _check_types(inbound)
     key = f"{prefix}:{address}"
@@ -55,7 +57,7 @@ def message_of(
             EMPTY,
             platform_message_id=inbound.platform_message_id,
             reply_to=inbound.reply_to,
-            from_user_id=inbound.sender,
+            from_user_id=sender,
         )
     elif extensions.platform_message_id is None:
         extensions = changed_frozen(extensions, platform_message_id=inbound.platform_message_id)
@@ -66,7 +68,7 @@ def message_of(
         channel=channel,
         topic=inbound.topic,
         conversation_key=key,
-        participant_key=f"{prefix}:{inbound.sender}" if inbound.sender else None,
+        participant_key=f"{prefix}:{sender}" if sender else None,
         idempotency_key=inbound.platform_message_id,
         correlation_id=message_id,
         payload=MessageEnvelope(
@@ -105,7 +107,13 @@ def check_arrival(inbound: Inbound, message: BusMessage) -> None:
 
 
 def _check_types(inbound: Inbound) -> None:
-    for name, kind in (("address", str), ("text", str), ("sent_at", str | None), ("extensions", Extensions)):
+    for name, kind in (
+        ("address", str),
+        ("text", str),
+        ("sent_at", str | None),
+        ("sender", str | None),
+        ("extensions", Extensions),
+    ):
         # The fields are typed, yet what an adapter really passes is checked once here.
         value: object = getattr(inbound, name)
         if not isinstance(value, kind):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
+from typing import Final, cast
 
 from ..actors.codec import copy_plain
 from ..actors.errors import BusError, Code
@@ -15,6 +15,8 @@ from ..actors.text import has_lone_surrogate
 from ..storage.records import OnUncertain
 from .defaults import PAYLOAD_BYTES
 from .effects import EventEffect
+
+_POLICIES: Final[Mapping[str, OnUncertain]] = {str(policy): policy for policy in OnUncertain}
 
 
 def check_text(text: object, name: str = "") -> None:
@@ -74,12 +76,10 @@ def checked_policy(value: OnUncertain | str | None) -> OnUncertain | None:
     """
     if value is None:
         return None
-    try:
-        return OnUncertain(value)
-    except ValueError as error:
-        raise BusError(
-            Code.INVALID_MESSAGE, "on_uncertain is one of park, resend, drop", given=shown(value)
-        ) from error
+    policy = _POLICIES.get(value) if isinstance(value, str) else None
+    if policy is None:
+        raise BusError(Code.INVALID_MESSAGE, f"on_uncertain is one of park, resend, drop, not {shown(value)}")
+    return policy
 
 
 __all__ = ["check_text", "checked_event", "checked_headers", "checked_policy"]

@@ -18,6 +18,7 @@ from ..actors.message import BusMessage, clean_text
 from ..actors.names import canonical
 from ..storage.commands import Duplicate, Fact, Stored
 from .adapter_start import Start, is_of_the_runtime
+from .argument_checks import check_kind, check_words
 from .arrival import CONTENT_CODES, check_arrival, message_of
 from .channel import UNKNOWN_TOPIC, Adapter, Inbound
 from .defaults import ADAPTER_SLOW_S, ADAPTER_START_S
@@ -102,6 +103,8 @@ class EdgeActor:
 
     async def accept(self, inbound: Inbound, *, facts: Mapping[str, str] | None = None) -> Stored | None:
         """See `Edge.accept`."""
+        if type(inbound) is not Inbound:
+            check_kind(inbound, Inbound, "inbound", "an Inbound")
         services, adapter = self._services, self.adapter
         info = services.store.info
         kept: tuple[Fact, ...] = ()
@@ -184,6 +187,7 @@ class EdgeActor:
 
     def fact(self, key: str) -> str | None:
         """See `Edge.fact`."""
+        check_words(key, "key")
         stored = self._services.store.reader.fact(self.adapter.name, key)
         if stored is None:
             return None

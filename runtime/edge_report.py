@@ -7,6 +7,7 @@ from typing import Literal
 import attrs
 
 from ..actors.errors import BusError, Code
+from ..actors.given import shown
 from ..actors.message import clean_text
 from .defaults import EDGE_REPORT_S
 
@@ -44,11 +45,15 @@ class EdgeReports:
         Raises:
             BusError: INVALID_MESSAGE, there is no such state, or it has no text.
         """
+        if not _is_text(action):
+            raise BusError(Code.INVALID_MESSAGE, f"action must be text, not {shown(action)}", field="action")
         if state == "ok":
             return self.clear()
-        if state not in _NOT_OK or not text.strip():
+        if not _is_text(state) or state not in _NOT_OK or not _is_text(text) or not text.strip():
             raise BusError(
-                Code.INVALID_MESSAGE, 'a report is "ok", or "degraded" or "failing" with a text', state=state
+                Code.INVALID_MESSAGE,
+                'a report is "ok", or "degraded" or "failing" with a text',
+                state=shown(state),
             )
         report = EdgeReport(state, clean_text(text)[:_SHOWN_CHARS], clean_text(action)[:_SHOWN_CHARS])
         is_new = self.at(now_s) != report
@@ -65,6 +70,11 @@ class EdgeReports:
         if now_s >= self._until_s:
             self.last = None
         return self.last
+
+
+def _is_text(value: object) -> bool:
+    # Adapters are not all checked for types.
+    return isinstance(value, str)
 
 
 __all__ = ["EdgeReport", "EdgeReports", "EdgeState"]

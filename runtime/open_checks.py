@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from ..actors.errors import BusError, Code
 from ..actors.failpoints import FailPoints
 from .argument_checks import check_kind, check_length, check_one_of, check_whole, check_words
 from .breaker import Breaker
@@ -17,6 +18,7 @@ from .topology import Topology
 MAX_SHARDS: Final = 1_024
 """Each is an actor with its own part of the window."""
 
+_MAX_PATH_CHARS: Final = 4_096
 _MAX_BOUND: Final = 1_000_000_000
 _BOUNDS: Final = ("max_inflight", "max_lane_backlog", "max_backlog")
 _WORDS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -51,6 +53,12 @@ def check_opening(topology: object, store: object, adapters: object, **options: 
     check_kind(topology, Topology, "topology", "a Topology")
     if isinstance(store, str | Path):
         check_words(str(store), "store")
+        if len(str(store)) > _MAX_PATH_CHARS:
+            raise BusError(
+                Code.INVALID_MESSAGE,
+                f"store: no path has more than {_MAX_PATH_CHARS} characters",
+                field="store",
+            )
     else:
         _check_verbs("store", store)
     check_kind(adapters, Sequence, "adapters", "a list of adapters")

@@ -72,8 +72,8 @@ def load_adapter(name: str, settings: Mapping[str, str]) -> Adapter:
         name: Of the entry point.
         settings: Handed to it as they are.
     Raises:
-        BusError: INVALID_MESSAGE; UNKNOWN_ADAPTER, none of this name is installed, or two are; it cannot be imported; it
-            raised, or made no adapter. What the plug-in refuses with a BusError of its own comes out as it is.
+        BusError: INVALID_MESSAGE; UNKNOWN_ADAPTER, none of this name is installed, or two are; it cannot be imported;
+            it raised, or made no adapter. What the plug-in refuses with a BusError of its own comes out as it is.
     """
     check_words(name, "name")
     check_kind(settings, Mapping, "settings", "a map of texts")

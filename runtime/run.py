@@ -10,14 +10,17 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from enum import IntEnum
 from pathlib import Path
+from types import NoneType
 from typing import Literal, cast
 
 import structlog
 import trio
 
 from ..actors.errors import BusError, Code
+from ..actors.text import clean_text
 from .adapter_start import is_mistake
 from .app import Runtime
+from .argument_checks import check_kind, check_words
 from .channel import Adapter
 from .collector import calm_collector
 from .logs import set_up_logs
@@ -81,9 +84,11 @@ def run(
         "unsafe_filesystem": unsafe_filesystem,
     }  # fmt: skip
     try:
+        check_kind(config, (str, os.PathLike, NoneType), "config", "a path")
+        check_words(metrics_token_env, "metrics_token_env")
         settings = load_settings(given, os.environ, config=None if config is None else Path(config))
     except BusError as error:
-        sys.stderr.write(f"shardline: {error.message}\n")
+        sys.stderr.write(f"shardline: {clean_text(error.message)}\n")
         sys.exit(ExitCode.USAGE)
 
     async def main(signals: AsyncIterator[int]) -> ExitCode:
@@ -126,7 +131,7 @@ def run(
         if isinstance(error, BusError) and is_mistake(error):
             traceback.print_exception(error.__cause__)
         told = str(error) if isinstance(error, BusError) else repr(error)
-        if isinstance(error, BusError) and error.code is Code.STORE_CORRUPT:
+        if isinstance(error, BusError) and error.code in {Code.STORE_CORRUPT, Code.STORE_IO}:
             told += f". {error.code.meaning} {error.code.action}"
         sys.stderr.write(f"shardline: {told}\n")
         code = ExitCode.FAILURE
@@ -164,7 +169,12 @@ async def _watched(
 async def _leave_stuck(runtime: Runtime) -> None:
     """End the process once a stop is over its time: a thread that never ends would keep it for ever."""
     stuck = await runtime.wait_stuck()
-    structlog.get_logger("shardline").error("runtime.left_stuck", turns=stuck.turns, sends=stuck.sends)
+    structlog.get_logger("shardline").error(
+        "runtime.left_stuck",
+        turns=stuck.turns,
+        sends=stuck.sends,
+        store=None if stuck.store is None else str(stuck.store),
+    )
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(ExitCode.CANCELLED_WORK)

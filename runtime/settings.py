@@ -137,7 +137,8 @@ def _read_file(path: Path) -> dict[str, object]:
         if len(data) > _MAX_FILE_BYTES:
             raise _unreadable(path, f"it has more than {_MAX_FILE_BYTES} bytes")
         stored: dict[str, object] = tomllib.loads(data.decode())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:
+        # Not UTF-8, not TOML; a path with a NUL or a lone surrogate is a ValueError too.
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise _unreadable(path, why or type(error).__name__) from error
     known = [setting.name for setting in SETTINGS]
@@ -153,7 +154,8 @@ def _read_file(path: Path) -> dict[str, object]:
 
 
 def _unreadable(path: Path, why: str) -> BusError:
-    return BusError(Code.INVALID_MESSAGE, f"the settings file {path} cannot be read: {why}", source=str(path))
+    where = str(path)[:200]
+    return BusError(Code.INVALID_MESSAGE, f"the settings file {where} cannot be read: {why}", source=where)
 
 
 def _parsed(setting: Setting, text: str) -> Value:

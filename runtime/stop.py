@@ -10,11 +10,13 @@ that: `wait_stuck` tells when it is time to.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Final
 
 import attrs
 import trio
 
+from ..actors.errors import Code
 from ..actors.supervisor import Supervisor
 from .defaults import LINGER_S
 
@@ -28,10 +30,16 @@ _RELEASE_S: Final = 2.0
 
 @attrs.frozen
 class Stuck:
-    """What still ran when a stop should have been over: turns by topic, sends by channel; the rest is edges."""
+    """What still ran when a stop should have been over; the rest is edges.
+
+    Attributes:
+        turns, sends: How many ignore their cancellation.
+        store: Why the store took no message when it was last asked: what ended meanwhile may not be written.
+    """
 
     turns: int
     sends: int
+    store: Code | None
 
 
 class Stop:
@@ -66,6 +74,11 @@ class Stop:
         if self.asked.is_set():
             self._hurry.set()
         self.asked.set()
+
+    async def take_signals(self, received: AsyncIterator[int]) -> None:
+        """Take each signal as `ask`, until cancelled: not shielded, for a `serve` that ends without one."""
+        async for _ in received:
+            self.ask()
 
     def cut(self) -> None:
         """The tree is being cancelled."""
@@ -111,7 +124,8 @@ class Stop:
             turn.ended(None, timed_out=False, cancelled=True)
         with trio.move_on_after(_RELEASE_S):
             await services.activity.wait_until(lambda: self._is_drained)
-        return Stuck(len(turns), sum(len(channel.pool.running) for channel in services.deliveries.values()))
+        sends = sum(len(channel.pool.running) for channel in services.deliveries.values())
+        return Stuck(len(turns), sends, services.intake.store.code)
 
     @property
     def _is_drained(self) -> bool:

@@ -120,13 +120,13 @@ def check_channel(services: Services, channel: str, conversation_key: str) -> Ch
     """
     delivery = services.deliveries.get(channel)
     if delivery is None:
-        raise BusError(Code.UNKNOWN_CHANNEL, f"channel {channel} is not open", channel=channel)
+        raise BusError(Code.UNKNOWN_CHANNEL, f"channel {channel[:80]} is not open", channel=channel[:80])
     prefix = delivery.adapter.prefix
     if not conversation_key.startswith(f"{prefix}:"):
         raise BusError(
             Code.INVALID_MESSAGE,
-            f"conversation {conversation_key} is not one of channel {channel}: its keys begin with {prefix}:",
+            f"conversation {conversation_key[:80]} is not one of channel {channel}: its keys begin with {prefix}:",
             channel=channel,
-            key=conversation_key,
+            key=conversation_key[:80],
         )
     return delivery.adapter.caps

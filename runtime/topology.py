@@ -93,7 +93,7 @@ class FrozenTopology:
             raise BusError(
                 Code.INVALID_TOPIC, f"{topic} is an event topic: publish an Event to it", topic=topic
             )
-        raise BusError(Code.INVALID_TOPIC, f"topic {topic} is not in the topology", topic=topic)
+        raise BusError(Code.INVALID_TOPIC, f"topic {topic[:128]} is not in the topology", topic=topic[:128])
 
 
 class Topology:

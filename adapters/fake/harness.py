@@ -219,7 +219,7 @@ class Harness:
         runtime = self.runtime
         if until_s is not None and until_s != math.inf:
             check_length(until_s, "until_s", may_be_zero=True)
-        horizon_us = None if until_s is None else self._clock.wall_us() + round(until_s * 1_000_000)
+        horizon_us = None if until_s is None else self._clock.wall_us() + until_s * 1_000_000
 
         def is_settled() -> bool:
             due_us = runtime.timers.next_due_us

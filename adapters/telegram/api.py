@@ -1,9 +1,13 @@
-"""Calls of the Bot API over httpx on trio: what left and what came back is told apart, and the token never shows."""
+"""Calls of the Bot API on trio: what left and what came back is told apart, and the token never shows.
+
+Calls go over connections of the adapter's own; files, and the way through a proxy, are left to httpx.
+"""
 
 from __future__ import annotations
 
 import io
 import os
+import ssl
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,14 +22,12 @@ from ...actors.plain import Plain
 from ...actors.strict_json import dumps
 from ...actors.system import open_regular
 from .calls import Upload
+from .line import WHOLE_S, Place
+from .lines import CONNECT_S, CONNECTIONS, POOL_S, WRITE_S, LineBroken, LineMissing, Lines
 from .wire import MAX_ANSWER_BYTES, Answer, Refusal, read_answer
 
 API_BASE: Final = "https://api.telegram.org"
-CONNECT_S: Final = 10.0
-WRITE_S: Final = 20.0
 READ_S: Final = 25.0
-POOL_S: Final = 20.0
-CONNECTIONS: Final = 32
 
 _JSON = {"content-type": "application/json"}
 _UNSENT = (
@@ -37,7 +39,7 @@ _UNSENT = (
     httpx.LocalProtocolError,
 )
 """Raised before the first byte of a request leaves."""
-_BROKEN = (httpx.HTTPError, httpx.StreamError)
+_BROKEN = (httpx.HTTPError, httpx.StreamError, trio.TooSlowError)
 
 
 class CallFailed(Exception):
@@ -73,7 +75,7 @@ class Api(Protocol):
             method: Of the Bot API.
             fields: Its parameters.
             upload: A file that goes along.
-            read_s: How long to wait for each part of the answer, seconds.
+            read_s: How long to wait for each part of the answer, seconds; for all of it a minute more at most.
         Raises:
             NeverSent: Nothing left.
             NoAnswer: Something may have left, and no complete answer of the API came.
@@ -88,7 +90,7 @@ class Api(Protocol):
 class HttpApi:
     """One bot's connections to a server of the Bot API. Close it with `aclose`.
 
-    The pool of httpx is used without its client: the client would log every address, and the address has the token.
+    The transport of httpx is used without its client, which would log every address, and the address has the token.
 
     Args:
         token: Of the bot.
@@ -108,7 +110,11 @@ class HttpApi:
         # Parsed once; a path is a copy of it.
         self._base = httpx.URL(base.rstrip("/"))
         self._prefix = f"{self._base.path.rstrip('/')}/bot{token}/"
+        self._target = self._base.copy_with(path=self._prefix).raw_path
+        tls = httpx.create_ssl_context()
+        self._lines = None if proxy is not None else Lines(_place_of(self._base, tls))
         self._pool = httpx.AsyncHTTPTransport(
+            verify=tls,
             limits=httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS),
             proxy=None if proxy is None else httpx.Proxy(proxy),
         )
@@ -118,6 +124,8 @@ class HttpApi:
 
     async def aclose(self) -> None:
         """Close the connections; a later call opens new ones."""
+        if self._lines is not None:
+            self._lines.close()
         await self._pool.aclose()
 
     async def call(
@@ -129,6 +137,8 @@ class HttpApi:
         read_s: float = READ_S,
     ) -> Answer:
         """See `Api.call`."""
+        if upload is None and self._lines is not None:
+            return await self._ask(self._lines, method, fields, read_s)
         timeout = {"connect": CONNECT_S, "pool": POOL_S, "write": WRITE_S, "read": read_s}
         url = self._base.copy_with(path=self._prefix + method)
         if upload is None:
@@ -146,13 +156,24 @@ class HttpApi:
             )
             return await self._answer(request)
 
+    async def _ask(self, lines: Lines, method: str, fields: Mapping[str, Plain], read_s: float) -> Answer:
+        body = dumps(dict(fields)).encode()
+        try:
+            status, told = await lines.ask(self._target + method.encode(), body, read_s=read_s)
+        except LineMissing as error:
+            raise NeverSent(f"no connection: {error}") from None
+        except LineBroken as error:
+            raise NoAnswer(f"no complete answer: {error}") from None
+        return self._read(status, told)
+
     async def _answer(self, request: httpx.Request) -> Answer:
         # `from None` throughout: an error of httpx has the request, whose address has the token.
         body = b""
         try:
             response = await self._pool.handle_async_request(request)
             try:
-                body = await _body_of(response)
+                with trio.fail_after(WHOLE_S):
+                    body = await _body_of(response)
             finally:
                 with trio.CancelScope(deadline=trio.current_time() + 1, shield=True):
                     await response.aclose()
@@ -160,9 +181,12 @@ class HttpApi:
             raise NeverSent(f"no connection: {type(error).__name__}") from None
         except _BROKEN as error:
             raise NoAnswer(f"no complete answer: {type(error).__name__}") from None
-        answer = read_answer(response.status_code, body)
+        return self._read(response.status_code, body)
+
+    def _read(self, status: int, body: bytes) -> Answer:
+        answer = read_answer(status, body)
         if answer is None:
-            raise NoAnswer(f"HTTP {response.status_code} and no answer of the API", body)
+            raise NoAnswer(f"HTTP {status} and no answer of the API", body)
         if isinstance(answer, Refusal) and self._token in answer.description:
             return Refusal(code=answer.code, description=answer.description.replace(self._token, "…"))
         return answer
@@ -202,6 +226,16 @@ def check_base(base: str) -> str:
             Code.INVALID_MESSAGE, "the base of the API is an address such as https://api.telegram.org"
         )
     return base
+
+
+def _place_of(base: httpx.URL, tls: ssl.SSLContext) -> Place:
+    is_secure = base.scheme == "https"
+    return Place(
+        host=base.raw_host.decode("ascii"),
+        port=base.port or (443 if is_secure else 80),
+        name=base.netloc,
+        tls=tls if is_secure else None,
+    )
 
 
 async def _body_of(response: httpx.Response) -> bytes:

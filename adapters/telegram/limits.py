@@ -16,6 +16,8 @@ POLL_S: Final = 50
 PAGE: Final = 100
 POLL_MARGIN_S: Final = 10.0
 """How much longer than the poll the answer is waited for."""
+EMPTY_S: Final = 0.5
+"""A poll that ends sooner and with nothing is not repeated at once, seconds: some servers keep none open."""
 
 CONFLICT_S: Final = 60.0
 """How long another consumer is taken for one that is about to end."""
@@ -68,6 +70,7 @@ class Floods:
 __all__ = [
     "CONFLICT_PAUSE_S",
     "CONFLICT_S",
+    "EMPTY_S",
     "LIMITS",
     "PAGE",
     "POLL_MARGIN_S",

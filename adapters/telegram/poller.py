@@ -18,7 +18,7 @@ from ...actors.plain import Plain
 from ..base import Edge, Inbound
 from .api import Api, CallFailed, NoAnswer
 from .intake import Intake
-from .limits import CONFLICT_S, PAGE, POLL_MARGIN_S, conflict_pause_s, poll_pause_s
+from .limits import CONFLICT_S, EMPTY_S, PAGE, POLL_MARGIN_S, conflict_pause_s, poll_pause_s
 from .wire import Ok, Refusal
 
 _FAILING_S: Final = 60.0
@@ -69,6 +69,7 @@ class Poller:
             BusError: BAD_TOKEN; what `accept` raises.
         """
         while True:
+            asked_s = trio.current_time()
             try:
                 answer = await self._ask()
             except NoAnswer as error:
@@ -78,7 +79,7 @@ class Poller:
                 await self._failed(str(error))
             else:
                 if isinstance(answer, Ok):
-                    await self._take(answer)
+                    await self._take(answer, trio.current_time() - asked_s)
                 else:
                     await self._refused(answer)
 
@@ -90,17 +91,23 @@ class Poller:
             fields["allowed_updates"] = self._allowed
         return await self._api.call("getUpdates", fields, read_s=self._poll_s + POLL_MARGIN_S)
 
-    async def _take(self, answer: Ok) -> None:
+    async def _take(self, answer: Ok, took_s: float) -> None:
+        page = answer.result
+        last = await self._intake.take_page(page) if isinstance(page, list) and page else None
+        if last is None and page != []:
+            # The same would come again at once, and without end.
+            await self._failed("getUpdates told no id of an update")
+            return
         self._limit = PAGE
         self._failures = 0
         if self._conflict_since_s is not None or self._failing_since_s is not None:
             self._conflict_since_s = self._failing_since_s = None
             self._edge.report("ok")
-        page = answer.result
-        if isinstance(page, list) and page:
-            last = await self._intake.take_page(page)
-            if last is not None:
-                self._offset = last + 1
+        if last is not None:
+            self._offset = last + 1
+        elif took_s < EMPTY_S:
+            # A server that keeps no poll open.
+            await trio.sleep(EMPTY_S)
         await trio.lowlevel.checkpoint()
 
     async def _isolate(self, body: bytes) -> bool:

@@ -11,6 +11,8 @@ from ...actors.plain import Plain
 from ...actors.strict_json import loads
 from .fields import as_object, integer_in, object_in
 
+MOST_WAIT_S: Final = 86_400
+"""The longest wait that a server may ask for, seconds: a day."""
 MAX_ANSWER_BYTES: Final = 32 * 1024 * 1024
 """The longest answer that is read; a page of 100 updates has at most some megabytes."""
 
@@ -33,7 +35,7 @@ class Refusal:
     Attributes:
         code: `error_code`, else the HTTP status.
         description: For people; decide by it only for the listed answers of code 400.
-        retry_after_s: How long to wait, whole seconds.
+        retry_after_s: How long to wait, whole seconds, 0 to `MOST_WAIT_S`.
         migrate_to: The chat has become a supergroup with this id.
     """
 
@@ -70,11 +72,15 @@ def read_answer(status: int, body: bytes) -> Answer | None:
             return Refusal(
                 code=integer_in(answer, "error_code") or status,
                 description=description if isinstance(description, str) else "",
-                retry_after_s=integer_in(told, "retry_after"),
+                retry_after_s=_wait_s(integer_in(told, "retry_after")),
                 migrate_to=integer_in(told, "migrate_to_chat_id"),
             )
         case _:
             return None
 
 
-__all__ = ["MAX_ANSWER_BYTES", "Answer", "Ok", "Refusal", "read_answer"]
+def _wait_s(told: int | None) -> int | None:
+    return None if told is None else min(max(told, 0), MOST_WAIT_S)
+
+
+__all__ = ["MAX_ANSWER_BYTES", "MOST_WAIT_S", "Answer", "Ok", "Refusal", "read_answer"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from binascii import unhexlify
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Final, Protocol, cast
@@ -14,11 +15,17 @@ from .tables import Column, Kind
 
 @attrs.frozen
 class Field:
-    """One field of a CSV text: its name, its kind, and the SQL that makes it. Blobs are in hex."""
+    """One field of a text of rows: its name, its kind, and the SQL that makes it. Blobs are in hex.
+
+    Attributes:
+        sql: Makes a field of CSV.
+        value: Makes a value of JSON.
+    """
 
     name: str
     kind: Kind
     sql: str
+    value: str
 
 
 class ArrowSchema(Protocol):
@@ -74,6 +81,10 @@ class Batch(Protocol):
         """The same with another column."""
         ...
 
+    def append_column(self, field_: str, column: object) -> Batch:
+        """The same with one more column."""
+        ...
+
     def drop_columns(self, columns: str) -> Batch:
         """The same without a column."""
         ...
@@ -94,6 +105,11 @@ class Batch(Protocol):
 class _Writer(Protocol):
     def write_table(self, table: Batch) -> None: ...
     def close(self) -> None: ...
+
+
+class _FileMetadata(Protocol):
+    @property
+    def num_rows(self) -> int: ...
 
 
 class _Scalar(Protocol):
@@ -122,6 +138,7 @@ class _Arrow(Protocol):
     def string(self) -> object: ...
     def binary(self) -> object: ...
     def py_buffer(self, data: bytes) -> object: ...
+    def repeat(self, value: str, size: int) -> object: ...
     def schema(self, fields: Sequence[tuple[str, object]]) -> ArrowSchema: ...
 
 
@@ -145,23 +162,47 @@ def parse_csv(text: bytes, fields: Sequence[Field]) -> Batch:
     Raises:
         ArrowInvalid: the text has other fields, or is no UTF-8.
     """
+    return _parse(text, fields, [field.name for field in fields], null="", is_broken=True)
+
+
+def parse_json(text: bytes, fields: Sequence[Field]) -> Batch:
+    """Rows of text as columns: a JSON array a line, without a backslash, with a value before the fields and one behind.
+
+    Raises:
+        ArrowInvalid: as `parse_csv`.
+    """
+    # The brackets are part of the two that are left out.
+    names = ["[", *(field.name for field in fields), "]"]
+    return _parse(text, fields, names, null="null", is_broken=False)
+
+
+def _parse(
+    text: bytes, fields: Sequence[Field], names: Sequence[str], *, null: str, is_broken: bool
+) -> Batch:
     types: Mapping[str, object] = {
         field.name: _arrow.string() if field.kind == "blob" else arrow_type(field.kind) for field in fields
     }
     batch = _csv.read_csv(
         cast("object", _pyarrow.BufferReader(text)),
-        read_options=_csv.ReadOptions(
-            column_names=[field.name for field in fields], block_size=len(text) + 1, use_threads=False
-        ),
-        parse_options=_csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+        read_options=_csv.ReadOptions(column_names=names, block_size=len(text) + 1, use_threads=False),
+        parse_options=_csv.ParseOptions(newlines_in_values=is_broken, ignore_empty_lines=False),
         convert_options=_csv.ConvertOptions(
-            column_types=types, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
+            column_types=types,
+            include_columns=[field.name for field in fields],
+            null_values=[null],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
         ),
     )
     for place, field in enumerate(fields):
         if field.kind == "blob":
             batch = batch.set_column(place, field.name, _from_hex(batch.column(place).combine_chunks()))
     return batch
+
+
+def with_text(batch: Batch, name: str, text: str) -> Batch:
+    """The same with one more column, which holds one text in all rows."""
+    return batch.append_column(name, _arrow.repeat(text, batch.num_rows))
 
 
 def split(batch: Batch, key: str) -> list[tuple[str, Batch]]:
@@ -197,6 +238,12 @@ class ParquetFile:
         self._writer.close()
 
 
+def count_rows(folder: Path) -> int:
+    """How many rows the Parquet files of a folder hold, by what they say of themselves."""
+    read = cast("Callable[[Path], _FileMetadata]", _parquet.read_metadata)
+    return sum(read(path).num_rows for path in folder.glob("*.parquet"))
+
+
 def _from_hex(texts: _Array) -> _Array:
     """Bytes of a column of hex texts: the same places at half the length."""
     valid, offsets, data = texts.buffers()
@@ -205,7 +252,7 @@ def _from_hex(texts: _Array) -> _Array:
     halves = cast(
         "bytes", (_numpy.frombuffer(offsets, dtype="<i4", count=len(texts) + 1) // 2).astype("<i4").tobytes()
     )
-    blob = bytes.fromhex(data.to_pybytes().rstrip(b"\0").decode("ascii"))
+    blob = unhexlify(data.to_pybytes().rstrip(b"\0"))
     buffers = [valid, _arrow.py_buffer(halves), _arrow.py_buffer(blob)]
     return _array.from_buffers(_arrow.binary(), len(texts), buffers)
 

@@ -33,6 +33,9 @@ _WIDTH: Final = 900
 _HEIGHT: Final = 220
 _LEFT: Final = 60
 _BASE: Final = 190
+_BAR: Final = 20
+_BAR_LEFT: Final = 180
+_BAR_RIGHT: Final = 80
 
 Cell = int | float | str | None
 Rows = list[dict[str, Cell]]
@@ -54,6 +57,7 @@ def write_report(out: Path, page: Path, *, now_us: int) -> None:
     """
     summary = read_summary(out)
     latency = read_rows(out / "measure/latency")
+    found = {one.check: one.findings for one in summary.checks if one.findings}
     parts = [
         f"<h1>shardline audit</h1><p class=dim>{len(summary.stores)} stores, copied {_time(summary.taken_at_us)},"
         f" page made {_time(now_us)}, run {escape(summary.run_id)}</p>",
@@ -66,6 +70,7 @@ def write_report(out: Path, page: Path, *, now_us: int) -> None:
             ],
         ),
     ]
+    parts += ["<h2>Findings by check</h2>", bars(found)]
     for kind, title in (("handle", "Time to handle, p95 ms"), ("send", "Time to send, p95 ms")):
         lines: dict[str, list[tuple[int, float]]] = {}
         for row in latency:
@@ -80,11 +85,11 @@ def write_report(out: Path, page: Path, *, now_us: int) -> None:
         parts.append(_records(rows) if rows else "<p class=dim>None.</p>")
     for one in summary.checks:
         if one.findings:
-            found = read_rows(out / "finding" / f"check={one.check}")
+            rows = read_rows(out / "finding" / f"check={one.check}")
             parts.append(f"<h2>{escape(one.check)}: {one.findings:,}</h2>")
-            parts.append(_records(found[:_MOST_ROWS], leave_out=("run_id", "severity")))
-            if len(found) > _MOST_ROWS:
-                parts.append(f"<p class=dim>and {len(found) - _MOST_ROWS:,} more</p>")
+            parts.append(_records(rows[:_MOST_ROWS], leave_out=("run_id", "severity")))
+            if len(rows) > _MOST_ROWS:
+                parts.append(f"<p class=dim>and {len(rows) - _MOST_ROWS:,} more</p>")
     body = "\n".join(parts)
     page.write_text(
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
@@ -135,6 +140,23 @@ def plot(lines: Mapping[str, Iterable[tuple[int, float]]]) -> str:
         drawn += [f"<circle cx={x:.1f} cy={y:.1f} r=3 fill='{colour}' />" for x, y in places]
         drawn.append(f"<text x={_LEFT + 130 * number} y=10 style='fill:{colour}'>{escape(name)}</text>")
     return f"<svg viewBox='0 0 {_WIDTH} {_HEIGHT}' role=img>{''.join(drawn)}</svg>"
+
+
+def bars(counts: Mapping[str, int]) -> str:
+    """One bar a name as SVG, the longest first; counts are above zero."""
+    if not counts:
+        return "<p class=dim>None.</p>"
+    most = max(counts.values())
+    drawn: list[str] = []
+    for number, (name, count) in enumerate(sorted(counts.items(), key=lambda one: (-one[1], one[0]))):
+        y = _BAR * number
+        long = max(2, (_WIDTH - _BAR_LEFT - _BAR_RIGHT) * count / most)
+        drawn += [
+            f"<text x={_BAR_LEFT - 8} y={y + 13} text-anchor=end>{escape(name)}</text>",
+            f"<rect x={_BAR_LEFT} y={y + 3} width={long:.1f} height={_BAR - 8} fill='var(--bad)' />",
+            f"<text x={_BAR_LEFT + long + 6:.1f} y={y + 13}>{count:,}</text>",
+        ]
+    return f"<svg viewBox='0 0 {_WIDTH} {_BAR * len(counts)}' role=img>{''.join(drawn)}</svg>"
 
 
 def _backlog(rows: Rows) -> dict[str, list[tuple[int, float]]]:

@@ -11,6 +11,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 from typing import Final, Literal, Protocol, cast
@@ -21,13 +22,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from ...actors.identifiers import new_uuid7
+from .arrow import count_rows
 from .checks.base import DEFAULT_LIMITS, Check, Limits, Measure, Severity
 from .checks.registry import ALL_CHECKS, ALL_MEASURES
+from .checks.shared import SHARED, sharing
 from .manifest import BadExport
 from .schemas import FINDING
 
 SUMMARY: Final = "summary.json"
 _FOLDERS: Final = ("finding", "measure")
+_AT_ONCE: Final = 3
+"""Checks and measures that run side by side."""
 # The bridge to the JVM brings no types.
 _FAILURES: Final = (PySparkException, cast("type[Exception]", import_module("py4j.protocol").Py4JError))
 
@@ -145,18 +150,9 @@ def run_audit(
     except _FAILURES as error:
         raise BadExport(f"the files cannot be read: {_first_line(error)}") from error
     tables = {name: exported.table(name) for name in needed} | {"stores": exported.stores}
-    run = _Run(exported, out, tables, rows, since_us, limits)
-    steps = len(checks) + len(measures)
-    outcomes: dict[str, Outcome] = {}
-    for number, check in enumerate(checks):
-        outcomes[check.name] = run.check(check)
-        progress(number + 1, steps)
-    failed: dict[str, str] = {}
-    for number, measure in enumerate(measures):
-        why = run.measure(measure)
-        if why is not None:
-            failed[measure.name] = why
-        progress(len(checks) + number + 1, steps)
+    with sharing(tables) as shared:
+        run = _Run(exported, out, shared, rows, since_us, limits)
+        outcomes, failed = _all_of(run, checks, measures, progress)
     summary = Summary(
         run_id=run.id,
         taken_at_us=exported.taken_at_us,
@@ -197,7 +193,7 @@ class _Run:
         self,
         exported: Audited,
         out: Path,
-        tables: dict[str, DataFrame],
+        tables: Mapping[str, DataFrame],
         rows: dict[str, int],
         since_us: int | None,
         limits: Limits,
@@ -214,13 +210,13 @@ class _Run:
         begun = time.perf_counter()
         path = str(self._out / "finding" / f"check={check.name}")
         try:
-            found = check.find({name: self._tables[name] for name in (*check.tables, "stores")}, self._limits)
+            found = check.find(self._asked(check), self._limits)
             if self._since_us is not None:
                 found = found.where(fn.col("at").isNull() | (fn.col("at") >= self._since_us))
             found.select(
                 fn.lit(self.id).alias("run_id"), fn.lit(str(check.severity)).alias("severity"), *FINDING.names
             ).write.parquet(path)
-            findings = self._spark.read.parquet(path).count()
+            findings = count_rows(Path(path))
         except Exception as error:
             # It may be somebody else's check: whatever it raises is its outcome.
             return Outcome(
@@ -239,6 +235,11 @@ class _Run:
             seconds=_seconds(begun),
         )
 
+    def _asked(self, check: Check) -> Mapping[str, DataFrame]:
+        shared = SHARED if "history" in check.tables else ()
+        names = (*check.tables, "stores", *shared)
+        return {name: self._tables[name] for name in names}
+
     def measure(self, measure: Measure) -> str | None:
         """Take it; why it could not be, if so."""
         try:
@@ -247,6 +248,32 @@ class _Run:
         except _FAILURES as error:
             return _first_line(error)
         return None
+
+
+def _all_of(
+    run: _Run, checks: Sequence[Check], measures: Sequence[Measure], progress: Callable[[int, int], None]
+) -> tuple[dict[str, Outcome], dict[str, str]]:
+    """Checks and measures, some at once: while one is planned, or has one task left, another one has the cores."""
+    outcomes: dict[str, Outcome] = {}
+    failed: dict[str, str] = {}
+    done = 0
+
+    def tell() -> None:
+        nonlocal done
+        done += 1
+        progress(done, len(checks) + len(measures))
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        checking = pool.map(run.check, checks)
+        measuring = pool.map(run.measure, measures)
+        for check, outcome in zip(checks, checking, strict=True):
+            outcomes[check.name] = outcome
+            tell()
+        for measure, why in zip(measures, measuring, strict=True):
+            if why is not None:
+                failed[measure.name] = why
+            tell()
+    return outcomes, failed
 
 
 def _make_room(out: Path) -> None:

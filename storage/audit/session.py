@@ -29,6 +29,9 @@ _SMALL: Final = {
     "spark.sql.shuffle.partitions": "1",
     "spark.default.parallelism": "1",
     "spark.sql.adaptive.enabled": "false",
+    # For some hundred rows making and compiling code takes longer than going without.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 _SMALL_JAVA: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 _LOCAL_MASTER: Final = "local[*]"

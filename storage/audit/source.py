@@ -22,9 +22,9 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from ..sqlite.look import Look
 from ..sqlite.resting import is_at_rest
-from .arrow import RecordBatch
+from .arrow import RecordBatch, with_text
 from .manifest import BadExport
-from .scan import Bound, Stretch, open_copy, scan, sql_text, stretches
+from .scan import Bound, Stretch, open_copy, scan, stretches
 from .schemas import spark_schema
 from .stream import HistoryStream
 from .tables import CHANNEL, TABLES, Column, Table
@@ -122,9 +122,10 @@ def record_batches(
     """A part of a table of one store in the columns that are asked for."""
     columns = [column for column in columns_of(table) if column.name in names]
     # A query that only counts asks for no column at all; one is read all the same.
-    beside = {"store": sql_text(store)}
-    for batch in scan(database, table, columns, stretch, condition=condition, values=values, beside=beside):
-        yield from batch.select(names).to_batches()
+    for batch in scan(
+        database, table, columns or [table.columns[0]], stretch, condition=condition, values=values
+    ):
+        yield from with_text(batch, "store", store).select(names).to_batches()
 
 
 def columns_of(table: Table) -> tuple[Column, ...]:

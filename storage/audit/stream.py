@@ -16,9 +16,9 @@ import attrs
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from ..sqlite.look import Look
-from .arrow import RecordBatch
+from .arrow import RecordBatch, with_text
 from .manifest import BadExport
-from .scan import Stretch, scan, sql_text
+from .scan import Stretch, scan
 from .tables import TABLES
 
 _PART_IDS: Final = 20_000
@@ -99,7 +99,7 @@ class HistoryStream(DataSourceStreamReader):
         if not isinstance(part, _Part):
             return
         table = TABLES["history"]
-        columns = [column for column in table.columns if column.name in self._names]
+        columns = [column for column in table.columns if column.name in self._names] or [table.columns[0]]
 
         def ask(database: apsw.Connection) -> list[RecordBatch]:
             batches = scan(
@@ -109,9 +109,9 @@ class HistoryStream(DataSourceStreamReader):
                 part.stretch,
                 condition=_NEW,
                 values=(part.after, part.upto),
-                beside={"store": sql_text(part.store)},
             )
-            return [one for batch in batches for one in batch.select(self._names).to_batches()]
+            named = [with_text(batch, "store", part.store) for batch in batches]
+            return [one for batch in named for one in batch.select(self._names).to_batches()]
 
         with Look(Path(part.path)) as look:
             if look.meta.uuid != part.store:

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.spark
 
 HOUR_US = 3_600_000_000
 EVIL = "<script>alert(1)</script>"
-VOID = {"meta", "line", "circle", "polyline"}
+VOID = {"meta", "line", "circle", "polyline", "rect"}
 CHECK = "stuck_pending"
 MEASURES: dict[str, list[dict[str, int | float | str | None]]] = {
     "latency": [
@@ -120,7 +120,10 @@ def test_the_page_is_whole_and_by_itself(page: Path) -> None:
     assert parser.open == []
     assert parser.links == []
     assert not {"script", "link", "img", "iframe", "object"} & set(parser.seen)
-    assert parser.seen.count("svg") == 3
+    assert parser.seen.count("svg") == 4
+    # Only what was found has a bar.
+    assert parser.seen.count("rect") == 1
+    assert f"text-anchor=end>{CHECK}</text>" in text
     assert parser.seen.count("polyline") == 6
     assert "prefers-color-scheme: dark" in text
     assert "color-scheme: light dark" in text

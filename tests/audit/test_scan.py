@@ -25,6 +25,11 @@ ROWS: list[tuple[int, str | None, bytes | None]] = [
     (5, "a\0b", b"\0"),
     (6, "Grüße 👋 \u2028", b"1"),
     (7, ",", b"2"),
+    (8, "back\\slash \\n", b"\\"),
+    (9, "null", b"null"),
+    (10, "]", b"]"),
+    (11, "[0,1]", None),
+    (12, "\x7f\x85\x1f", b"4"),
     (2**63 - 1, " padded ", b"3"),
 ]
 
@@ -53,6 +58,18 @@ def test_values_arrive_exactly(tmp_path: Path) -> None:
     make(tmp_path / "a.db")
 
     assert sorted(read(tmp_path / "a.db", COLUMNS), key=repr) == sorted(ROWS, key=repr)
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_row_among_plain_ones_arrives_exactly(
+    tmp_path: Path, row: tuple[int, str | None, bytes | None]
+) -> None:
+    """What SQLite writes of it decides how all of them are read."""
+    make(tmp_path / "a.db")
+    plain = [(3, "NULL", b"x" * 300), (7, ",", b"2")]
+    found = read(tmp_path / "a.db", COLUMNS, "id IN (?, 3, 7)", row[0])
+
+    assert sorted(found, key=repr) == sorted({row, *plain}, key=repr)
 
 
 @pytest.mark.parametrize("place", range(3))

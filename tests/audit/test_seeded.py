@@ -16,6 +16,7 @@ from shardline.storage.audit.copies import Copies
 from shardline.storage.audit.export import export_store
 from shardline.storage.audit.exported import Exported
 from shardline.storage.audit.run import Audited, run_audit
+from tests.kits.spark_compiled import compiling
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +25,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(400)]
 
 
 def find(audited: Audited, out: Path) -> set[tuple[str, Fault]]:
-    summary = run_audit(audited, out, tuple(ALL_CHECKS.values()), measures=())
+    with compiling(audited.spark):
+        summary = run_audit(audited, out, tuple(ALL_CHECKS.values()), measures=())
     rows = audited.spark.read.parquet(str(out / "finding")).select("store", "check", "ref_id").collect()
     found = [(str(row[0]), (str(row[1]), str(row[2]))) for row in rows]
 

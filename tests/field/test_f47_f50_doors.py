@@ -5,9 +5,8 @@ Whatever a public verb is given, it works or raises a BusError. A new public nam
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
-from typing import Final, cast
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
 
 import attrs
 import pytest
@@ -36,6 +35,7 @@ from shardline import (
     error_code_of,
     shard_of,
 )
+from shardline.actors.plain import Plain
 from shardline.adapters.base import ChannelCaps, Inbound, NotSent, Outbound, RateLimits, Sent, Uncertain
 from shardline.content import Action, Delete, Edit, Media, SendRef, Text
 from shardline.plugins import known_adapters, load_adapter, settings_of
@@ -53,16 +53,21 @@ async def answer(ctx: Context, message: BusMessage) -> None:
 
 def on(**options: object) -> None:
     function, topic = options.pop("function"), options.pop("topic")
-    declare = cast("type[Topology]", Topology)().on
-    partial(declare, topic, **options)()(function)  # type: ignore[arg-type]  # hostile on purpose
+    declare: Callable[..., Callable[[object], object]] = Topology().on
+    declare(topic, **options)(function)
 
 
 def every(**options: object) -> None:
     topology = Topology()
     topology.topic("log")
     topology.on("chat.message")(answer)
-    partial(topology.every, **options)()  # type: ignore[arg-type]  # hostile on purpose
+    declare: Callable[..., object] = topology.every
+    declare(**options)
     topology.freeze()
+
+
+def upgrade(state: dict[str, Plain], version: int) -> dict[str, Plain]:
+    return {**state, "from": version}
 
 
 def fields_of(kind: type) -> tuple[str, ...]:
@@ -70,7 +75,11 @@ def fields_of(kind: type) -> tuple[str, ...]:
 
 
 def declared(verb: str, **good: object) -> Door:
-    return Door(lambda **given: getattr(Topology(), verb)(**given), good)
+    def call(**given: object) -> object:
+        verb_of: Callable[..., object] = getattr(Topology(), verb)
+        return verb_of(**given)
+
+    return Door(call, good)
 
 
 REF: Final = SendRef("fake", "k")
@@ -78,6 +87,11 @@ CAPS: Final = Caps(shared="process", durable="process", emits="atomic")
 MESSAGE: Final = {name: getattr(make_message(), name) for name in fields_of(BusMessage)}
 ENVELOPE: Final = {name: getattr(make_envelope(), name) for name in fields_of(MessageEnvelope)}
 TIMES: Final = {"headers": None, "topic": "log", "key": None}
+
+TEXTS: Final = {"name": "n", "rule": Every(5), "payload": "hi", "topic": "chat.message", "key": "fake:1"}
+OPTIONS: Final = ("channel", "concurrency", "timeout_s", "retry", "breaker", "album_s")
+SEEN: Final = ("address", "sender", "sent_at")
+BOUNDS: Final = ("max_inflight", "send_retry", "max_lane_backlog", "max_backlog", "start_us")
 
 DOORS: Final[Mapping[str, Door]] = {
     "Breaker": Door(Breaker, also=fields_of(Breaker)),
@@ -96,10 +110,10 @@ DOORS: Final[Mapping[str, Door]] = {
     "error_code_of": Door(error_code_of, {"exc": None}),
     "shard_of": Door(shard_of, {"key": "tg:1", "shard_count": 4}),
     "Topology.every": Door(every, {"name": "n", "rule": Every(5), "payload": {}, **TIMES}),
-    "Topology.every, a text": Door(every, {"name": "n", "rule": Every(5), "payload": "hi", **TIMES, "topic": "chat.message", "key": "fake:1"}),
+    "Topology.every, a text": Door(every, TEXTS),
     "Topology.freeze": Door(lambda: Topology().freeze()),
-    "Topology.on": Door(on, {"topic": "chat.message", "function": answer}, ("channel", "concurrency", "timeout_s", "retry", "breaker", "album_s")),
-    "Topology.state": declared("state", version=2, upgrade=lambda state, version: state),
+    "Topology.on": Door(on, {"topic": "chat.message", "function": answer}, OPTIONS),
+    "Topology.state": declared("state", version=2, upgrade=upgrade),
     "Topology.topic": declared("topic", name="log", partitions=None, retention_s=None, ttl_s=None),
     "content.Action": Door(Action, {"name": "pin", "data": {}}),
     "content.Delete": Door(Delete, {"ref": REF}),
@@ -111,14 +125,14 @@ DOORS: Final[Mapping[str, Door]] = {
     "plugins.load_adapter": Door(load_adapter, {"name": "telegram", "settings": {"token": "123:abc"}}),
     "plugins.settings_of": Door(settings_of, {"name": "telegram", "environ": {"SHARDLINE_TELEGRAM_TOKEN": "1"}}),
     "testing.FakeChannel": Door(FakeChannel, also=("name", "caps")),
-    "testing.Harness": Door(Harness, {"topology": Topology()}, ("channels", "store", "seed", "max_inflight", "send_retry", "max_lane_backlog", "max_backlog", "start_us")),
+    "testing.Harness": Door(Harness, {"topology": Topology()}, ("channels", "store", "seed", *BOUNDS)),
     "testing.adapter_kit": Door(adapter_kit, {"make": answer, "caps": ChannelCaps()}),
     "testing.store_kit": Door(store_kit, {"open_store": answer, "caps": CAPS}),
     "ChannelCaps": Door(ChannelCaps, also=fields_of(ChannelCaps)),
     "Inbound": Door(Inbound, {"platform_message_id": "1", "address": "a", "text": "hi"}, fields_of(Inbound)),
-    "Inbound.unknown": Door(Inbound.unknown, {"platform_message_id": "1", "raw": b"{}"}, ("address", "sender", "sent_at")),
+    "Inbound.unknown": Door(Inbound.unknown, {"platform_message_id": "1", "raw": b"{}"}, SEEN),
     "NotSent": Door(NotSent, {"code": Code.NOT_FOUND, "permanence": "permanent"}, fields_of(NotSent)),
-    "Outbound": Door(Outbound, {name: "1" for name in ("id", "channel", "conversation_key", "address", "text", "idempotency_key", "part", "claim", "attempt")}),
+    "Outbound": Door(Outbound, dict.fromkeys(fields_of(Outbound), "1")),
     "Rate": Door(Rate, {"per_s": 1.0, "burst": 1}),
     "RateLimits": Door(RateLimits, also=fields_of(RateLimits)),
     "Retention": Door(Retention, also=fields_of(Retention)),
@@ -159,12 +173,8 @@ async def test_a_door_takes_a_value_or_says_why_not(name: str) -> None:
 
 
 def test_a_run_of_what_is_no_async_function_is_refused() -> None:
-    assert trio.run(faults_of, Door(lambda main: Ran.of(main), {"main": answer})) == []
-
-
-class Ran:
-    """`shardline.testing.run` from inside trio: it needs a thread of its own."""
-
-    @staticmethod
-    async def of(main: object) -> None:
+    async def in_a_thread(main: Callable[[], Awaitable[object]]) -> None:
+        # A trio run of its own.
         await trio.to_thread.run_sync(shardline.testing.run, main)
+
+    assert trio.run(faults_of, Door(in_a_thread, {"main": answer})) == []

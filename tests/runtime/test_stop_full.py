@@ -15,6 +15,7 @@ import trio
 from trio.testing import MockClock
 
 from shardline import BusError, BusMessage, Code, Context, Runtime, Topology
+from shardline.runtime.stop import Stuck
 from shardline.storage.journal import Mode
 from shardline.storage.records import InboxStatus
 from shardline.storage.sqlite import database, open_sqlite
@@ -116,6 +117,34 @@ async def test_a_stop_over_a_disk_that_takes_nothing_ends_and_loses_nothing(
 
 
 CODES = {"full": Code.STORE_FULL, "busy": Code.STORE_BUSY}
+
+
+@pytest.mark.parametrize("trouble", ["full", "busy"])
+async def test_who_waits_for_such_a_stop_is_told_that_it_is_the_store(
+    tmp_path: Path, autojump_clock: MockClock, vfs: FaultyVfs, trouble: Literal["full", "busy"]
+) -> None:
+    path = tmp_path / "bot.db"
+    disk, channel, told = Disk(path, vfs=vfs.name), FakeChannel(), list[Stuck]()
+
+    async def watch(runtime: Runtime) -> None:
+        told.append(await runtime.wait_stuck())
+
+    async def publish(runtime: Runtime) -> None:
+        with refused(CODES[trouble]):
+            await runtime.publish(new_message("late", key="fake:late", idem="late"))
+
+    with ExitStack() as stack:
+        async with trio.open_nursery() as nursery:
+            async with Runtime.open(
+                growing_bot(), store=disk.store, adapters=[channel], grace_s=0
+            ) as runtime:
+                nursery.start_soon(watch, runtime)
+                await channel.say("a", "hi")
+                stack.enter_context(troubled(path, trouble, disk, vfs))
+                nursery.start_soon(publish, runtime)
+                await trio.sleep(1)
+
+    assert told == [Stuck(turns=0, sends=0, store=CODES[trouble])]
 
 
 async def test_what_comes_after_the_journal_gave_up_is_refused_at_once(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 import attrs
@@ -19,7 +21,7 @@ CONFLICT: Final = (
 WEBHOOK_ACTIVE: Final = (
     "Conflict: can't use getUpdates method while webhook is active; use deleteWebhook first"
 )
-_FIRST_ID: Final = 912_000_001
+FIRST_ID: Final = 912_000_001
 
 
 @attrs.frozen(kw_only=True)
@@ -75,22 +77,30 @@ class SimBot:
         self.webhook_url = ""
         self.allowed: list[Plain] | None = None
         self.polls = 0
+        self.served_at_s: dict[int, float] = {}
+        self._per_s = script.per_s
+        self._coming: deque[Object] = deque()
+        self._first_poll_s: float | None = None
+        self._come = 0
         self._faults: list[Fault] = [attrs.evolve(fault) for fault in script.faults]
         self._keeps = script.keeps
         self._kept: list[Object] = []
         self._queue: deque[Object] = deque()
-        self._next_id = _FIRST_ID
+        self._next_id = FIRST_ID
         self._numbers: dict[int, int] = {}
         self._poll: trio.CancelScope | None = None
         self._news = trio.Event()
         self._called = trio.Event()
-        for update in script.updates:
-            self.push(update)
+        if self._per_s:
+            self._coming.extend(script.updates)
+        else:
+            for update in script.updates:
+                self.push(update)
 
     @property
     def waiting(self) -> int:
-        """Updates that are not confirmed."""
-        return len(self._queue)
+        """Updates that are not confirmed, those that are still to come among them."""
+        return len(self._queue) + len(self._coming)
 
     def push(self, update: Object) -> int:
         """Put an update behind the others; returns its id."""
@@ -144,13 +154,17 @@ class SimBot:
             fault=None if fault is None else fault.kind,
         )
         self.calls.append(call)
-        self._called.set()
-        self._called = trio.Event()
+        self._tell()
         return call
 
     async def wait_sent(self, count: int) -> None:
         """Until so many messages were made."""
         while len(self.sent()) < count:
+            await self._called.wait()
+
+    async def wait_confirmed(self) -> None:
+        """Until every update is confirmed."""
+        while self.waiting:
             await self._called.wait()
 
     def sent(self, chat: int | None = None) -> list[SimCall]:
@@ -164,7 +178,7 @@ class SimBot:
         if method == "getMe":
             return dict(self.me), None
         if method == "getWebhookInfo":
-            return {"url": self.webhook_url, "pending_update_count": len(self._queue)}, None
+            return {"url": self.webhook_url, "pending_update_count": self.waiting}, None
         if method in {"setWebhook", "deleteWebhook"}:
             self.webhook_url = (text_in(fields, "url") or "") if method == "setWebhook" else ""
             return True, None
@@ -195,29 +209,55 @@ class SimBot:
         with trio.move_on_after(float(integer_in(fields, "timeout") or 0)) as own:
             self._poll = scope = trio.CancelScope()
             with scope:
-                while not self._queue:
-                    await self._news.wait()
+                while not self._let_come():
+                    with trio.move_on_at(self._next_s()):
+                        await self._news.wait()
             if scope.cancelled_caught:
                 return SimRefusal(409, CONFLICT)
         if own.cancelled_caught:
             return []
         await trio.lowlevel.checkpoint()
-        return list(self._queue)[:limit]
+        page = list(islice(self._queue, limit))
+        now_s = trio.current_time()
+        for update in page:
+            self.served_at_s.setdefault(integer_in(update, "update_id") or 0, now_s)
+        return page
+
+    def _let_come(self) -> bool:
+        """Those whose time has come; returns whether any wait."""
+        while self._coming and trio.current_time() >= self._next_s():
+            self.push(self._coming.popleft())
+            self._come += 1
+        return bool(self._queue)
+
+    def _next_s(self) -> float:
+        """When the next one comes."""
+        if not self._coming:
+            return math.inf
+        if self._first_poll_s is None:
+            self._first_poll_s = trio.current_time()
+        return self._first_poll_s + self._come / self._per_s
 
     def _confirm(self, offset: int) -> None:
-        ids = [integer_in(update, "update_id") or 0 for update in self._queue]
         # An offset that is none of the queue's names nothing: ids may have begun anew.
-        if offset - 1 in ids:
-            for _ in range(ids.index(offset - 1) + 1):
-                self._queue.popleft()
+        for at, update in enumerate(self._queue):
+            if (integer_in(update, "update_id") or 0) == offset - 1:
+                for _ in range(at + 1):
+                    self._queue.popleft()
+                self._tell()
+                return
 
     def _number(self, chat: int) -> int:
         self._numbers[chat] = number = self._numbers.get(chat, 0) + 1
         return number
+
+    def _tell(self) -> None:
+        self._called.set()
+        self._called = trio.Event()
 
     def _wake(self) -> None:
         self._news.set()
         self._news = trio.Event()
 
 
-__all__ = ["CONFLICT", "WEBHOOK_ACTIVE", "SimBot", "SimCall", "SimRefusal"]
+__all__ = ["CONFLICT", "FIRST_ID", "WEBHOOK_ACTIVE", "SimBot", "SimCall", "SimRefusal"]

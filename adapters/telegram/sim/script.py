@@ -21,6 +21,7 @@ hang: done, and never answered. half: done, and half an answer. html: not done, 
 """
 KINDS: Final[tuple[FaultKind, ...]] = get_args(FaultKind)
 _MAX_BYTES: Final = 64 * 1024 * 1024
+_MOST_PER_S: Final = 100_000
 
 
 @attrs.define(kw_only=True)
@@ -69,12 +70,14 @@ class Script:
     Attributes:
         updates: What is in the queue from the start; where `update_id` is left out it is given.
         faults: In the order they are tried; the first that matches a call is taken.
+        per_s: So many updates a second come, from the first poll on; 0, all of them are there from the start.
         keeps: Confirmed updates come again with every new process, as a server that forgets would do it.
         me: What getMe tells.
     """
 
     updates: Sequence[Object] = ()
     faults: Sequence[Fault] = ()
+    per_s: float = 0.0
     keeps: bool = False
     me: Object = attrs.field(
         factory=lambda: cast(
@@ -96,7 +99,8 @@ def load_script(path: Path) -> Script:
 def script_of(document: Plain) -> Script:
     """Take a script out of a JSON value.
 
-    `{"updates": […], "messages": [{"chat": 1, "text": "hi", "times": 3}], "faults": […], "keeps": false, "me": {…}}`
+    `{"updates": […], "messages": [{"chat": 1, "text": "hi", "times": 3}], "faults": […], "per_s": 0, "keeps": false,
+    "me": {…}}`
 
     Raises:
         BusError: INVALID_MESSAGE, with where.
@@ -104,9 +108,9 @@ def script_of(document: Plain) -> Script:
     source = as_object(document)
     if source is None:
         raise _wrong("the script", "is no object")
-    unknown = sorted(source.keys() - {"updates", "messages", "faults", "keeps", "me"})
+    unknown = sorted(source.keys() - {"updates", "messages", "faults", "per_s", "keeps", "me"})
     if unknown:
-        raise _wrong(unknown[0], "is no part of a script: updates, messages, faults, keeps, me")
+        raise _wrong(unknown[0], "is no part of a script: updates, messages, faults, per_s, keeps, me")
     updates = [_object(one, f"updates[{n}]") for n, one in enumerate(list_in(source, "updates"))]
     for n, one in enumerate(list_in(source, "messages")):
         updates += _messages(_object(one, f"messages[{n}]"), f"messages[{n}]", len(updates))
@@ -114,7 +118,10 @@ def script_of(document: Plain) -> Script:
         _fault(_object(one, f"faults[{n}]"), f"faults[{n}]")
         for n, one in enumerate(list_in(source, "faults"))
     ]
-    script = Script(updates=updates, faults=faults, keeps=source.get("keeps") is True)
+    per_s = source.get("per_s", 0)
+    if not isinstance(per_s, int | float) or not 0 <= per_s <= _MOST_PER_S:
+        raise _wrong("per_s", f"is a number from 0 to {_MOST_PER_S}")
+    script = Script(updates=updates, faults=faults, per_s=float(per_s), keeps=source.get("keeps") is True)
     me = object_in(source, "me")
     return script if me is None else attrs.evolve(script, me=me)
 

@@ -125,10 +125,14 @@ class SimServer:
             case "wait", {"sent": int(count)}:
                 await bot.wait_sent(count)
                 return 200, {}
+            case "wait", {"confirmed": True}:
+                await bot.wait_confirmed()
+                return 200, {}
             case "calls", _:
                 return 200, {
                     "waiting": bot.waiting,
                     "polls": bot.polls,
+                    "served_at_s": {str(number): at_s for number, at_s in bot.served_at_s.items()},
                     "calls": [shown(one) for one in bot.calls],
                 }
             case _:

@@ -112,6 +112,21 @@ def findings(
     )
 
 
+def named_faults(rows: DataFrame, faults: Mapping[str, Column]) -> DataFrame:
+    """Rows with a fault, once for each that they have, its name in `why`.
+
+    Args:
+        rows: All of them.
+        faults: Which are wrong, by name; null is not wrong.
+    """
+    is_wrong = fn.lit(False)
+    for fault in faults.values():
+        is_wrong |= fn.coalesce(fault, fn.lit(False))
+    names = fn.array_compact(fn.array(*(fn.when(fault, fn.lit(name)) for name, fault in faults.items())))
+    # Spark makes no code of what makes the list: it is made for the rows that have something to tell.
+    return rows.where(is_wrong).withColumn("why", fn.explode(names))
+
+
 def age_s(since: str) -> Column:
     """Seconds from a time to the copy, whose `taken_at` must be there."""
     return (fn.col("taken_at") - fn.col(since)) / 1_000_000

@@ -8,10 +8,12 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
 
 from ...sqlite.chain import ANCHOR_ROWS, FIRST_HEAD
-from .base import Check, Limits, Severity, Tables, findings
+from .base import Check, Limits, Severity, Tables, findings, named_faults
 from .packed import packed_history
+from .shared import openings_of
 
 _LINK: Final = ("store", "shard", "hseq")
+_WORD: Final = 64
 
 
 def find_chain_breaks(tables: Tables, limits: Limits) -> DataFrame:
@@ -22,7 +24,8 @@ def find_chain_breaks(tables: Tables, limits: Limits) -> DataFrame:
     heads = tables["shard"].select(
         "store", "shard", fn.col("hseq").alias("head_hseq"), fn.col("h").alias("head_h")
     )
-    segment = Window.partitionBy("store", "shard", "segment").orderBy("hseq")
+    # Spark compares the first column of an order fastest, so the one that differs most comes first.
+    segment = Window.partitionBy("segment", "shard", "store").orderBy("hseq")
     # What an anchor names is the row before a segment, or, after a prune, before the first row that is left.
     before = anchors.withColumn("hseq", fn.col("anchor_hseq") + 1).select(
         *_LINK, fn.col("anchor_h").alias("before_anchor")
@@ -45,26 +48,14 @@ def find_chain_breaks(tables: Tables, limits: Limits) -> DataFrame:
         .otherwise(fn.col("before_anchor"))
     )
     made = fn.unhex(fn.sha2(fn.concat(link, fn.col("packed")), 256))
-    wrong = rows.withColumn(
-        "why",
-        fn.explode(
-            fn.array_compact(
-                fn.array(
-                    # Without a hash before it nothing can be said; that rows lack is the other check's.
-                    fn.when(link.isNotNull() & (made != fn.col("h")), fn.lit("changed")),
-                    fn.when(fn.col("anchor_h") != fn.col("h"), fn.lit("anchor")),
-                    fn.when(
-                        (fn.col("hseq") == fn.col("head_hseq")) & (fn.col("head_h") != fn.col("h")),
-                        fn.lit("head"),
-                    ),
-                    fn.when(
-                        fn.col("head_hseq").isNull() | (fn.col("hseq") > fn.col("head_hseq")),
-                        fn.lit("behind the head"),
-                    ),
-                )
-            )
-        ),
-    )
+    faults = {
+        # Without a hash before it nothing can be said; that rows lack is the other check's.
+        "changed": link.isNotNull() & (made != fn.col("h")),
+        "anchor": fn.col("anchor_h") != fn.col("h"),
+        "head": (fn.col("hseq") == fn.col("head_hseq")) & (fn.col("head_h") != fn.col("h")),
+        "behind the head": fn.col("head_hseq").isNull() | (fn.col("hseq") > fn.col("head_hseq")),
+    }
+    wrong = named_faults(rows, faults)
     return findings(
         wrong,
         table="history",
@@ -76,11 +67,17 @@ def find_chain_breaks(tables: Tables, limits: Limits) -> DataFrame:
 
 def find_gaps(tables: Tables, limits: Limits) -> DataFrame:
     """Buckets of a chain that do not hold as many rows as their numbers ask for."""
-    bucket = fn.expr(f"(hseq - 1) DIV {ANCHOR_ROWS}").alias("bucket")
-    found = (
+    # A word is one bit each of 64 numbers: whether one is there twice is told without keeping them all.
+    words = (
         tables["history"]
-        .groupBy("store", "shard", bucket)
-        .agg(fn.count("*").alias("rows"), fn.count_distinct("hseq").alias("numbers"))
+        .groupBy("store", "shard", fn.expr(f"(hseq - 1) DIV {_WORD}").alias("word"))
+        .agg(
+            fn.count("*").alias("rows"),
+            fn.bit_or(fn.expr(f"shiftleft(1L, CAST(pmod(hseq - 1, {_WORD}) AS INT))")).alias("bits"),
+        )
+    )
+    found = words.groupBy("store", "shard", fn.expr(f"word DIV {ANCHOR_ROWS // _WORD}").alias("bucket")).agg(
+        fn.sum("rows").alias("rows"), fn.sum(fn.bit_count("bits")).alias("numbers")
     )
     wanted = _starts(tables).withColumn(
         "bucket",
@@ -104,7 +101,7 @@ def find_gaps(tables: Tables, limits: Limits) -> DataFrame:
 
 def _starts(tables: Tables) -> DataFrame:
     """Of every chain, the first number that must be there, and the last."""
-    first = tables["history"].groupBy("store", "shard").agg(fn.min("hseq").alias("found"))
+    first = openings_of(tables).groupBy("store", "shard").agg(fn.min("first").alias("found"))
     anchors = tables["anchor"].select(
         "store", "shard", (fn.col("hseq") + 1).alias("found"), fn.lit(True).alias("named")
     )

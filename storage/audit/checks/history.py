@@ -8,15 +8,17 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
 from ..transitions import FINAL, TRANSITIONS
-from .base import Check, Limits, Severity, Tables, findings
+from .base import Check, Limits, Severity, Tables, findings, named_faults
+from .shared import moves_of, openings_of, state_number, state_word
 
 _ROW: Final = ("store", "kind", "identity")
+_PLACE: Final = ("store", "id", "shard", "claim", "channel", "conversation_key")
 
 
 def find_bad_transitions(tables: Tables, limits: Limits) -> DataFrame:
     """Transitions that no rule allows, or that do not begin where the one before ended."""
     rows = tables["history"].select(*_ROW, "shard", "hseq", "from", "to", "event", "at")
-    row = Window.partitionBy(*_ROW).orderBy("hseq")
+    row = Window.partitionBy("identity", "kind", "store").orderBy("hseq")
     is_allowed = fn.concat_ws("|", "kind", "from", "event", "to").isin(
         *("|".join(words) for words in sorted(TRANSITIONS))
     )
@@ -58,72 +60,67 @@ def find_impossible_rows(tables: Tables, limits: Limits) -> DataFrame:
         "more attempts than starts": fn.expr("attempts > claim OR attempts < 0"),
         "no such status": fn.expr("status NOT IN ('pending', 'sent', 'failed')"),
     }
-    broken = fn.array_compact(fn.array(*(fn.when(rule, fn.lit(name)) for name, rule in rules.items())))
-    wrong = tables["outbox"].withColumn("why", fn.explode(broken))
+    wrong = named_faults(tables["outbox"], rules)
     return findings(
         wrong, table="outbox", ref=fn.col("id"), at=fn.col("updated_at"), detail={"why": fn.col("why")}
     )
 
 
 def find_unreconciled(tables: Tables, limits: Limits) -> DataFrame:
-    """Messages and sends that are not as their history left them: one union, one grouping."""
-    none = fn.lit(None)
+    """Messages and sends that are not as their history left them: one union, one join."""
     inbox = tables["inbox"].select(
-        "store", fn.lit("in").alias("kind"), fn.col("id").alias("identity"), "shard", "channel", "conversation_key",
-        fn.struct(fn.col("status").alias("state"), "claim").alias("row"), none.cast("bigint").alias("hseq"),
-        none.cast("struct<state:string,claim:bigint>").alias("left"), fn.col("accepted_at").alias("at"),
-    )  # fmt: skip
+        fn.lit("in").alias("kind"),
+        fn.col("accepted_at").alias("row_at"),
+        fn.col("status").alias("state"),
+        *_PLACE,
+    )
     outbox = tables["outbox"].select(
-        "store", fn.lit("out").alias("kind"), fn.col("id").alias("identity"), "shard", "channel", "conversation_key",
-        fn.struct(_state().alias("state"), "claim").alias("row"), none.cast("bigint").alias("hseq"),
-        none.cast("struct<state:string,claim:bigint>").alias("left"), fn.col("updated_at").alias("at"),
-    )  # fmt: skip
-    log = tables["history"].select(
-        "store", "kind", "identity", "shard", none.cast("string").alias("channel"),
-        none.cast("string").alias("conversation_key"), none.cast("struct<state:string,claim:bigint>").alias("row"),
-        "hseq", fn.struct(fn.col("to").alias("state"), "claim").alias("left"), "at",
-    )  # fmt: skip
+        fn.lit("out").alias("kind"), fn.col("updated_at").alias("row_at"), _state().alias("state"), *_PLACE
+    )
     rows = (
         inbox.unionByName(outbox)
-        .unionByName(log)
-        .groupBy(*_ROW)
-        .agg(
-            fn.max("shard").alias("shard"),
-            fn.max("channel").alias("channel"),
-            fn.max("conversation_key").alias("conversation_key"),
-            fn.max("row").alias("row"),
-            fn.max_by("left", "hseq").alias("left"),
-            fn.max("at").alias("at"),
-        )
+        .withColumnsRenamed({"id": "identity", "shard": "row_shard"})
+        .join(moves_of(tables), ["identity", "kind", "store"], "full_outer")
+        .withColumn("shard", fn.coalesce("row_shard", "shard"))
         .join(fn.broadcast(_pruned(tables)), ["store", "shard"], "left")
     )
-    wrong = rows.withColumn(
-        "why",
-        fn.when(
-            fn.col("row").isNull(),
-            fn.when(~fn.col("left.state").isin(*FINAL), fn.lit("the row is not there")),
+    is_same = (
+        # A state that no rule knows is not where a row may be.
+        (fn.col("left_state") > 0)
+        & (state_number(fn.col("state")) == fn.col("left_state"))
+        & (fn.col("claim") == fn.col("left_claim"))
+    )
+    wrong = (
+        rows.withColumn("left", state_word(fn.col("left_state")))
+        .withColumn(
+            "why",
+            fn.when(
+                fn.col("claim").isNull(),
+                fn.when(~fn.coalesce("left", fn.lit("")).isin(*FINAL), fn.lit("the row is not there")),
+            )
+            .when(fn.col("hseq").isNull(), fn.when(fn.col("pruned").isNull(), fn.lit("has no history")))
+            .when(~is_same, fn.lit("not as its history left it")),
         )
-        .when(fn.col("left").isNull(), fn.when(fn.col("pruned").isNull(), fn.lit("has no history")))
-        .when(fn.col("row") != fn.col("left"), fn.lit("not as its history left it")),
-    ).where("why IS NOT NULL")
+        .where("why IS NOT NULL")
+    )
     return findings(
         wrong,
         table="history",
         ref=fn.concat_ws("-", "kind", "identity"),
-        at=fn.col("at"),
+        at=fn.greatest("at", "row_at"),
         detail={
             "why": fn.col("why"),
-            "state": fn.col("row.state"),
-            "claim": fn.col("row.claim"),
-            "left_state": fn.col("left.state"),
-            "left_claim": fn.col("left.claim"),
+            "state": fn.col("state"),
+            "claim": fn.col("claim"),
+            "left_state": fn.col("left"),
+            "left_claim": fn.col("left_claim"),
         },
     )
 
 
 def find_handled_out_of_order(tables: Tables, limits: Limits) -> DataFrame:
     """Messages that were done before one that stands in front of them in their conversation."""
-    done = _last_event(tables, "in", ("done",))
+    done = _ends(tables, "in")
     rows = (
         tables["inbox"].where("status = 'done'").select("store", "id", "channel", "conversation_key", "seq")
     )
@@ -135,25 +132,18 @@ def find_sent_out_of_order(tables: Tables, limits: Limits) -> DataFrame:
 
     One that was ever uncertain may be passed, and is left out.
     """
-    sent = _last_event(tables, "out", ("sent",))
-    doubted = (
-        tables["history"]
-        .where("kind = 'out' AND to = 'uncertain'")
-        .select("store", fn.col("identity").alias("id"))
-        .distinct()
-    )
+    sent = _ends(tables, "out").where("NOT doubted")
     rows = (
         tables["outbox"]
         .where("status = 'sent'")
         .select("store", "id", "channel", "conversation_key", "seq", "part")
-        .join(doubted, ["store", "id"], "left_anti")
     )
     lane = ("store", "channel", "conversation_key")
     return _out_of_order(rows.join(sent, ["store", "id"]), lane, ("seq", "part"), "outbox")
 
 
 def _out_of_order(rows: DataFrame, lane: tuple[str, ...], order: tuple[str, ...], table: str) -> DataFrame:
-    before = Window.partitionBy(*lane).orderBy(*order)
+    before = Window.partitionBy(*reversed(lane)).orderBy(*order)
     late = (
         rows.withColumn("before_id", fn.lag("id").over(before))
         .withColumn("before_hseq", fn.lag("hseq").over(before))
@@ -168,19 +158,24 @@ def _out_of_order(rows: DataFrame, lane: tuple[str, ...], order: tuple[str, ...]
     )
 
 
-def _last_event(tables: Tables, kind: str, events: tuple[str, ...]) -> DataFrame:
-    """The last place in the chain where each row had one of these events."""
+def _ends(tables: Tables, kind: str) -> DataFrame:
+    """The last place in the chain where each row was done, or sent."""
     return (
-        tables["history"]
-        .where((fn.col("kind") == kind) & fn.col("event").isin(*events))
-        .groupBy("store", fn.col("identity").alias("id"))
-        .agg(fn.max("hseq").alias("hseq"), fn.max("at").alias("at"))
+        moves_of(tables)
+        .where((fn.col("kind") == kind) & fn.col("ended_hseq").isNotNull())
+        .select(
+            "store",
+            fn.col("identity").alias("id"),
+            fn.col("ended_hseq").alias("hseq"),
+            fn.col("ended_at").alias("at"),
+            "doubted",
+        )
     )
 
 
 def _pruned(tables: Tables) -> DataFrame:
     """Shards whose oldest history is gone."""
-    first = tables["history"].groupBy("store", "shard").agg(fn.min("hseq").alias("first"))
+    first = openings_of(tables).groupBy("store", "shard").agg(fn.min("first").alias("first"))
     heads = tables["shard"].select("store", "shard", fn.col("hseq").alias("head"))
     return (
         heads.join(first, ["store", "shard"], "left")

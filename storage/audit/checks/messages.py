@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
 
 from .base import Check, Limits, Severity, Tables, age_s, findings, hour
+from .shared import openings_of
 
 _HOUR_US: Final = 3_600_000_000
 
@@ -47,12 +48,27 @@ def find_unanswered(tables: Tables, limits: Limits) -> DataFrame:
 
 def find_two_owners(tables: Tables, limits: Limits) -> DataFrame:
     """Places of a chain where an older opening of the store wrote behind a newer one."""
-    chain = Window.partitionBy("store", "shard").orderBy("hseq").rowsBetween(Window.unboundedPreceding, -1)
+    # An opening of the store is a few rows, so where each begins is found without sorting the chains.
+    openings = openings_of(tables)
+    newer = openings.select(
+        "store", "shard", fn.col("instance").alias("newer"), fn.col("first").alias("after")
+    )
+    passed = (
+        openings.join(newer, ["store", "shard"])
+        .where("newer > instance")
+        .groupBy("store", "shard", "instance")
+        .agg(fn.min("after").alias("after"))
+    )
     late = (
         tables["history"]
         .select("store", "shard", "hseq", "instance", "at")
-        .withColumn("newest", fn.max("instance").over(chain))
-        .where("instance < newest")
+        .join(fn.broadcast(passed), ["store", "shard", "instance"])
+        .where("hseq > after")
+        .drop("after")
+        .join(fn.broadcast(newer), ["store", "shard"])
+        .where("after < hseq")
+        .groupBy("store", "shard", "hseq", "instance", "at")
+        .agg(fn.max("newer").alias("newest"))
     )
     return findings(
         late,

@@ -8,9 +8,9 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
 
 from .base import Check, Limits, Severity, Tables, age_s, findings
+from .shared import moves_of
 
 _IDENTITY: Final = ("channel", "idempotency_key", "part")
-_ARRIVALS: Final = ("sent", "reconcile-sent", "resolve-sent")
 
 
 def find_duplicate_sends(tables: Tables, limits: Limits) -> DataFrame:
@@ -20,7 +20,8 @@ def find_duplicate_sends(tables: Tables, limits: Limits) -> DataFrame:
         .where("status = 'sent'")
         .select("store", "id", "conversation_key", "sent_at", *_IDENTITY)
     )
-    same = Window.partitionBy(*_IDENTITY).orderBy("sent_at", "store", "id")
+    # Spark compares the first column of an order fastest, so the one that differs most comes first.
+    same = Window.partitionBy("idempotency_key", "part", "channel").orderBy("sent_at", "store", "id")
     again = (
         sent.withColumn("first_store", fn.first("store").over(same))
         .withColumn("first_id", fn.first("id").over(same))
@@ -38,14 +39,13 @@ def find_duplicate_sends(tables: Tables, limits: Limits) -> DataFrame:
 
 def find_repeated_sends(tables: Tables, limits: Limits) -> DataFrame:
     """Sends whose history says more than once that the channel has them."""
-    arrivals = tables["history"].where((fn.col("kind") == "out") & fn.col("event").isin(*_ARRIVALS))
-    again = (
-        arrivals.groupBy("store", "identity")
-        .agg(fn.count("*").alias("times"), fn.max("at").alias("at"))
-        .where("times > 1")
-    )
+    again = moves_of(tables).where("arrivals > 1")
     return findings(
-        again, table="outbox", ref=fn.col("identity"), at=fn.col("at"), detail={"times": fn.col("times")}
+        again,
+        table="outbox",
+        ref=fn.col("identity"),
+        at=fn.col("arrived_at"),
+        detail={"times": fn.col("arrivals")},
     )
 
 
@@ -56,7 +56,7 @@ def find_duplicate_content(tables: Tables, limits: Limits) -> DataFrame:
         .where("status = 'sent' AND content_hash IS NOT NULL")
         .select("store", "id", "channel", "conversation_key", "content_hash", "idempotency_key", "sent_at")
     )
-    same = Window.partitionBy("channel", "conversation_key", "content_hash").orderBy("sent_at", "store", "id")
+    same = Window.partitionBy("content_hash", "conversation_key", "channel").orderBy("sent_at", "store", "id")
     again = (
         sent.withColumn("before_at", fn.lag("sent_at").over(same))
         .withColumn("before_id", fn.lag("id").over(same))

@@ -81,7 +81,8 @@ async def test_what_may_have_left_has_no_answer(kind: FaultKind) -> None:
         assert len(platform.bot.sent()) == (kind in {"drop_after", "half", "hang"})
 
 
-async def test_the_token_is_in_no_log_and_no_repr(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_token_is_in_no_log_and_no_repr(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"x")
     async with open_platform() as platform:
         fault = Fault(method="getMe", kind="refuse", code=400, description=f"no bot {TOKEN} here")
         platform.bot.add_fault(fault)
@@ -89,6 +90,7 @@ async def test_the_token_is_in_no_log_and_no_repr(caplog: pytest.LogCaptureFixtu
             api = HttpApi(TOKEN, base=platform.server.base)
             answer = await api.call("getMe", {})
             await api.call("getMe", {})
+            await api.call("sendDocument", {"chat_id": 5}, upload=Upload("document", str(tmp_path / "a.txt")))
         adapter = platform.open()
 
         assert answer == Refusal(code=400, description="no bot … here")

@@ -55,8 +55,9 @@ def ask(base: str, verb: str, told: object) -> dict[str, object]:
 
 
 @contextmanager
-def bot(folder: Path, base: str) -> Generator[subprocess.Popen[bytes]]:
-    command = [*SHARDLINE, "telegram", "--store", str(folder / "bot.db"), "--api-base", base, "--no-limits"]
+def bot(folder: Path, base: str, *more: str) -> Generator[subprocess.Popen[bytes]]:
+    store = str(folder / "bot.db")
+    command = [*SHARDLINE, "telegram", "--store", store, "--api-base", base, "--no-limits", *more]
     with (
         open(folder / "log", "ab") as log,
         reaped(subprocess.Popen(command, env=ENVIRON, stderr=log)) as process,
@@ -97,6 +98,41 @@ def test_a_flood_is_answered_without_a_loss(tmp_path: Path) -> None:
     assert found["inbox"]["done"] == 60
     assert found["outbox"]["sent"] == 60
     assert TOKEN.partition(":")[2] not in (tmp_path / "log").read_text()
+
+
+@pytest.mark.long
+def test_f07_a_kill_between_the_two_pages_of_an_album_and_it_still_is_one_turn(tmp_path: Path) -> None:
+    album = ("--app", "tests.adapters.telegram.album_app:topology")
+    with sim(tmp_path, {"updates": [member(1, "before"), member(2, "")]}) as base:
+        with bot(tmp_path, base, *album) as process:
+            # Confirmed: the platform will not tell these again.
+            ask(base, "wait", {"confirmed": True})
+            process.kill()
+            process.wait(LIMIT_S)
+        assert status(tmp_path)["inbox"].get("done", 0) == 0
+        ask(base, "push", member(3, "after"))
+        with bot(tmp_path, base, *album) as process:
+            ask(base, "wait", {"sent": 1})
+            process.send_signal(signal.SIGTERM)
+            process.wait(LIMIT_S)
+    calls = [json.loads(line) for line in (tmp_path / "calls").read_text().splitlines()]
+
+    assert [call["fields"]["text"] for call in calls if call["message_id"] is not None] == ["before,,after"]
+    assert status(tmp_path)["inbox"]["done"] == 3
+
+
+def member(number: int, caption: str) -> dict[str, object]:
+    """A photo of an album."""
+    message = {
+        "message_id": number,
+        "media_group_id": "13579000000000001",
+        "from": {"id": 7000000002, "is_bot": False, "first_name": "Bo"},
+        "chat": {"id": 7000000002, "type": "private"},
+        "date": 1760000011,
+        "caption": caption,
+        "photo": [{"file_id": f"FAKEfile{number}", "file_unique_id": f"u{number}", "width": 9, "height": 9}],
+    }
+    return {"message": message}
 
 
 @pytest.mark.long
