@@ -112,7 +112,7 @@ class Runtime:
             adapters: The channels.
             durability: `full`, accepted survives a power cut; `normal`, it survives a kill.
             mode: Where SQLite runs: on a thread of its own, or (`inline`) on trio's, as tests with a fake clock need.
-            shard_count: Of a new store; an existing one has to have the same.
+            shard_count: Of a new store, 1 to 1,024; an existing one has to have the same.
             max_inflight: Messages from the edges under way at once, >= 1.
             max_lane_backlog: Messages waiting in one conversation, >= 1; beyond it the next one is refused.
             max_backlog: Open messages, >= 1; beyond it edges and publishers wait.

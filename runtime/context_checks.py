@@ -68,7 +68,7 @@ def checked_event(
     return EventEffect(topic, copied, key, checked_headers(headers), idem_key)
 
 
-def checked_policy(value: OnUncertain | str | None) -> OnUncertain | None:
+def checked_policy(value: object) -> OnUncertain | None:
     """What becomes of a send whose result nobody knows.
 
     Raises:

@@ -155,7 +155,7 @@ def _before(now_us: int, age_s: float) -> int:
 
 
 def _is_length(seconds: object) -> bool:
-    return (seconds == math.inf or is_number(seconds)) and seconds > 0
+    return seconds == math.inf or (is_number(seconds) and seconds > 0)
 
 
 __all__ = ["Pruner", "Retention", "ages_at"]

@@ -90,7 +90,7 @@ class Sender:
         """
         check_trio_task()
         # Typed, yet None is what a program passes that has none.
-        if not idempotency_key or (isinstance(idempotency_key, str) and not idempotency_key.strip()):
+        if not idempotency_key or _is_blank(idempotency_key):
             raise BusError(Code.IDEMPOTENCY_KEY_REQUIRED, "a send from a program needs a key of its own")
         services = self._services
         name = canonical(idempotency_key, "idempotency_key")
@@ -121,6 +121,10 @@ class Sender:
             return False
         stored = self._services.store.reader.outbox(outcome.id)
         return stored is not None and stored.record.state is OutboxState.SENT
+
+
+def _is_blank(value: object) -> bool:
+    return isinstance(value, str) and not value.strip()
 
 
 def _delivered(record: OutboxRecord, *, was_sent: bool) -> Delivered:

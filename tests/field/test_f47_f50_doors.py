@@ -3,6 +3,10 @@
 Whatever a public verb is given, it works or raises a BusError. A new public name without an entry fails here.
 """
 
+# What is handed over here has no types: that is the point.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportArgumentType=false
+# pyright: reportUnknownVariableType=false
+
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -53,7 +57,7 @@ async def answer(ctx: Context, message: BusMessage) -> None:
 
 def on(**options: object) -> None:
     function, topic = options.pop("function"), options.pop("topic")
-    declare: Callable[..., Callable[[object], object]] = Topology().on
+    declare: Callable[..., Callable[..., object]] = Topology().on
     declare(topic, **options)(function)
 
 

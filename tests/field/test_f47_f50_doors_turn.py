@@ -4,6 +4,10 @@ Each value has a turn of its own: the verb works or raises a BusError in it, the
 and what it decided reaches its end.
 """
 
+# What is handed over here has no types: that is the point.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportArgumentType=false
+# pyright: reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import logging

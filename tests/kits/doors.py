@@ -1,5 +1,9 @@
 """Hostile values, and what a public verb may do with them: work, or refuse with a BusError that says why."""
 
+# What is handed over here has no types: that is the point.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportArgumentType=false
+# pyright: reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import inspect
