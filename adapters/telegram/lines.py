@@ -84,7 +84,7 @@ class Lines:
                 return await open_line(self._place)
             except (OSError, trio.BrokenResourceError) as error:
                 # A failed handshake is here too: the request follows it.
-                raise LineMissing(type(error.__cause__ or error).__name__) from None
+                raise LineMissing(type(error).__name__) from None
         raise LineMissing("no connection in time")
 
 
