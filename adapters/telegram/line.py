@@ -132,7 +132,7 @@ class Line:
         while True:
             event = self._http.next_event()
             if event is h11.NEED_DATA:
-                self._http.receive_data(await self._stream.receive_some(_READ_BYTES))
+                self._http.receive_data(bytes(await self._stream.receive_some(_READ_BYTES)))
                 scope.deadline = min(trio.current_time() + read_s, last_s)
             elif isinstance(event, h11.Data):
                 size += len(event.data)

@@ -32,6 +32,7 @@ from .live import check_live, read_live
 from .options import json_option, store_option
 from .output import echo_lines, show_json
 from .paths import check_store
+from .problem import Problem
 from .safe_text import safe_text
 from .status import owner_line
 
@@ -41,8 +42,13 @@ from .status import owner_line
 @click.option(
     "--full", is_flag=True, help="Compare every index, check the history's chains; may take minutes."
 )
+@click.option(
+    "--adopt-account",
+    is_flag=True,
+    help="Say how another account of a platform takes the store over; nothing is changed, and nothing else looked at.",
+)
 @json_option
-def command(store: Path, full: bool, as_json: bool) -> None:
+def command(store: Path, full: bool, adopt_account: bool, as_json: bool) -> None:
     """Look a store over.
 
     Where it lies, who owns it, whether it is sound, what waits.
@@ -50,6 +56,13 @@ def command(store: Path, full: bool, as_json: bool) -> None:
     Exit code 1 if anything fails; warnings alone are 0.
     """
     check_store(store)
+    if adopt_account:
+        # Only the platform knows whose a token is, and only a start asks it.
+        raise Problem(
+            "a store changes hands at a start, which asks the platform whose the token is: start once with"
+            f" `shardline telegram --store {store} --adopt-account`, in a program with"
+            " `Telegram(…, adopt_account=True)`"
+        )
     findings: list[Finding] = []
     for finding in examine(store, is_full=full):
         findings.append(finding)

@@ -236,7 +236,8 @@ class _Run:
         )
 
     def _asked(self, check: Check) -> Mapping[str, DataFrame]:
-        names = {*check.tables, "stores"} | (SHARED.keys() if "history" in check.tables else set())
+        shared = SHARED if "history" in check.tables else ()
+        names = (*check.tables, "stores", *shared)
         return {name: self._tables[name] for name in names}
 
     def measure(self, measure: Measure) -> str | None:

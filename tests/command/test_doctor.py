@@ -164,3 +164,12 @@ def test_people_get_one_line_a_check_and_what_to_do_below_it(store: Path) -> Non
     lines = operate("doctor", "--store", store).stdout.splitlines()
 
     assert all(re.match(r"(ok  |warn|fail|    )  ", line) for line in lines)
+
+
+def test_how_a_store_changes_hands_is_told_and_nothing_is_changed(store: Path) -> None:
+    before = store.read_bytes()
+    done = operate("doctor", "--store", str(store), "--adopt-account")
+
+    assert done.exit_code == 2
+    assert f"shardline telegram --store {store} --adopt-account" in done.output
+    assert store.read_bytes() == before

@@ -43,7 +43,7 @@ def check_kill(folder: Path, point: str, album_s: float) -> None:
     assert [line.split(" ", 1)[1] for line in (folder / "sink").read_text().splitlines()] == ["3 parts"]
     with apsw.Connection(str(folder / "bot.db"), flags=apsw.SQLITE_OPEN_READONLY) as database:
         rows = database.execute("SELECT status, claim, failures, blames FROM inbox ORDER BY seq").fetchall()
-    assert rows == [("done", runs, 0, 0)] * 3, point
+        assert rows == [("done", runs, 0, 0)] * 3, point
 
 
 @pytest.mark.parametrize("point", ["accept.after_commit:2:kill", "done.before_commit:1:kill"])

@@ -1,6 +1,7 @@
-"""Field entry 46: a fork in a handler. Cancelled at every checkpoint: `tests/runtime/test_cancel.py`.
+"""Field entry 46: a fork in a handler.
 
-The ways into a store one by one are in `tests/storage/sqlite/test_fork.py`.
+Cancelled: `test_f46_cancelled.py`, and at each step of a whole bot `tests/runtime/test_cancel.py`. The ways into a
+store one by one are in `tests/storage/sqlite/test_fork.py`.
 """
 
 from __future__ import annotations

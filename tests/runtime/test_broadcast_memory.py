@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -43,6 +44,9 @@ class Forgetful:
         else:
             self.answers += 1
         return Sent(None)
+
+    def has_sent(self, count: int) -> bool:
+        return self.in_bulk >= count
 
     async def say(self, address: str, number: int, text: str) -> None:
         assert self.edge is not None
@@ -86,8 +90,7 @@ async def test_memory_stays_flat_while_a_broadcast_goes_out(
             for _ in range(10):
                 await channel.say(f"person-{said % 500}", said, "hi")
                 said += 1
-            sent = channel.in_bulk
-            await runtime.wait_until(lambda sent=sent: channel.in_bulk >= min(CONVERSATIONS, sent + 50))
+            await runtime.wait_until(partial(channel.has_sent, min(CONVERSATIONS, channel.in_bulk + 50)))
             rows = sum(len(lane.queue) for shard in shards for lane in shard.outbox.lanes.values())
             most_rows, most_lanes = max(most_rows, rows), max(most_lanes, runtime.status().lanes)
             most_bytes = max(most_bytes, _resident_bytes())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
+from typing import cast
 
 import apsw
 import pytest
@@ -52,10 +54,11 @@ async def test_an_answer_starts_in_the_commit_that_stores_it_however_much_waits_
             # A little apart, so that what the broadcast leaves of the bucket is enough for them.
             await trio.sleep(0.05)
             await channel.say(f"person-{number}", "hi")
-            await runtime.wait_until(lambda key=f"fake:person-{number}": _is_answered(channel, key))
+            await runtime.wait_until(partial(_is_answered, channel, f"fake:person-{number}"))
         assert len(channel.delivered) < CONVERSATIONS / 2, "the broadcast was still on its way"
         await until_quiet(runtime)
-    starts = dict(apsw.Connection(str(tmp_path / "bus.db")).execute(STARTS).fetchall())
+    rows = apsw.Connection(str(tmp_path / "bus.db")).execute(STARTS).fetchall()
+    starts = dict(cast("list[tuple[str, int]]", rows))
 
     assert len(starts) == CONVERSATIONS + PEOPLE
     assert [starts[f"fake:person-{number}"] for number in range(PEOPLE)] == [0] * PEOPLE

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
-from functools import reduce
-from operator import or_
 from typing import Final
 
 import attrs
@@ -121,7 +119,9 @@ def named_faults(rows: DataFrame, faults: Mapping[str, Column]) -> DataFrame:
         rows: All of them.
         faults: Which are wrong, by name; null is not wrong.
     """
-    is_wrong = reduce(or_, (fn.coalesce(fault, fn.lit(False)) for fault in faults.values()))
+    is_wrong = fn.lit(False)
+    for fault in faults.values():
+        is_wrong |= fn.coalesce(fault, fn.lit(False))
     names = fn.array_compact(fn.array(*(fn.when(fault, fn.lit(name)) for name, fault in faults.items())))
     # Spark makes no code of what makes the list: it is made for the rows that have something to tell.
     return rows.where(is_wrong).withColumn("why", fn.explode(names))

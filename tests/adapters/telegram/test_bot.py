@@ -9,13 +9,10 @@ from pathlib import Path
 import pytest
 import trio
 
-from shardline import BusMessage, Context, Event, Runtime, Topology
+from shardline import BusMessage, Context, Runtime, Topology
 from shardline.actors.errors import BusError, Code, error_code_of
-from shardline.actors.identifiers import new_uuid7
-from shardline.adapters.base import RateLimits
 from shardline.adapters.telegram import Telegram, answer_callback, button, inline_keyboard, message
-from shardline.adapters.telegram.sim.script import Fault, Script, message_update
-from shardline.adapters.telegram.sim.server import open_sim
+from shardline.adapters.telegram.sim.script import Fault, Script
 from shardline.content import Edit
 from shardline.runtime.health import HealthState
 from shardline.storage.memory import MemoryDatabase, open_memory
@@ -23,7 +20,6 @@ from shardline.storage.port import Store
 from shardline.storage.records import InboxStatus, OutboxState
 from tests.adapters.telegram import samples
 from tests.adapters.telegram.platform import echo_bot, open_platform
-from tests.adapters.telegram.samples import TOKEN
 
 LIMIT_S = 20.0
 
@@ -69,59 +65,6 @@ async def test_f08_and_f09_what_comes_again_is_known() -> None:
         assert sorted(call.text or "" for call in platform.bot.sent()) == sorted(
             f"text {number}" for number in range(1, 21)
         )
-
-
-async def test_f09_the_last_confirmation_is_lost() -> None:
-    """Update 77, "/restart", is taken; the call that confirms it ends in a network error; a new process gets it again."""
-    handled: list[str] = []
-    topology = Topology()
-
-    @topology.on("chat.message")
-    async def restart(ctx: Context, message: BusMessage) -> None:
-        handled.append(message.payload.text)
-        ctx.reply("restarting")
-
-    async with open_platform() as platform:
-        bot, database = platform.bot, MemoryDatabase()
-        bot.push({"update_id": 77, **message_update(5, "/restart", 1)})
-        bot.add_fault(Fault(method="getUpdates", kind="drop", after=1, times=-1))
-        async with Runtime.open(topology, store=store(database), adapters=[platform.adapter()]) as runtime:
-            await quiet(runtime, lambda: len(bot.sent()) == 1)
-        assert bot.waiting == 1
-        assert (handled, [call.text for call in bot.sent()]) == (["/restart"], ["restarting"])
-
-        bot.forget_faults()
-        async with Runtime.open(topology, store=store(database), adapters=[platform.adapter()]) as runtime:
-            await quiet(runtime, lambda: bot.waiting == 0)
-            assert runtime.counters.get("duplicates", 0) == 1
-        assert (handled, [call.text for call in bot.sent()]) == (["/restart"], ["restarting"])
-
-
-async def test_f19_a_refused_connection_is_tried_again_and_sent_once() -> None:
-    async with open_platform() as platform:
-        base = platform.server.base
-    # Nobody listens at the port any more: the system itself refuses.
-    adapter = Telegram(TOKEN, api_base=base, limits=RateLimits(), start_wait_s=0)
-    topology = Topology()
-
-    @topology.on("alarm")
-    async def tell(ctx: Context, event: Event) -> None:
-        ctx.send("telegram", "tg:5", "while away")
-
-    async with Runtime.open(topology, store=store(), adapters=[adapter]) as runtime:
-        await runtime.publish(Event(id=new_uuid7(), ts_us=1, topic="alarm", payload={}))
-        with trio.fail_after(LIMIT_S):
-            await runtime.wait_until(lambda: any(row.record.attempts for row in runtime.outbox.list()))
-        [row] = runtime.outbox.list()
-        assert row.record.state is OutboxState.PENDING
-        assert "no connection" in str(row.record.errors[-1])
-
-        async with open_sim(port=int(base.rpartition(":")[2])) as server:
-            with trio.fail_after(LIMIT_S):
-                await server.bot(TOKEN).wait_sent(1)
-                await runtime.wait_until(lambda: runtime.counters.get("sent", 0) == 1)
-            assert [call.text for call in server.bot(TOKEN).sent()] == ["while away"]
-    await adapter.aclose()
 
 
 async def test_f19_four_ways_of_no_answer() -> None:

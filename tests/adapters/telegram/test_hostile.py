@@ -79,8 +79,11 @@ def once(told: bytes) -> Serve:
         answer(gzip.compress(bytes(50_000_000)), more=b"content-encoding: gzip\r\n"),
         answer(gzip.compress(OK), more=b"content-encoding: gzip\r\n"),
     ],
-    ids=str,
-)
+    ids=[
+        "nothing", "no HTTP", "half a body", "a length below zero", "a head without end", "half a document",
+        "a wrong type", "deep", "null", "a page of a proxy", "elsewhere", "a bomb", "packed",
+    ],
+)  # fmt: skip
 async def test_what_is_no_answer_is_uncertain(told: bytes) -> None:
     async with hostile(once(told)) as api:
         with pytest.raises(NoAnswer):
