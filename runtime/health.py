@@ -170,12 +170,16 @@ def health_of(reasons: Iterable[Reason]) -> Health:
 def _breakers(breakers: Iterable[BreakerStatus]) -> Iterator[Reason]:
     for breaker in breakers:
         if breaker.state is not CircuitState.CLOSED:
+            is_of_sends = breaker.topic is None
             yield Reason(
                 word="breaker_open",
                 about=breaker.name,
                 state=HealthState.DEGRADED,
-                text=f"what it runs fails one after another and pauses; {breaker.waiting:,} conversations wait",
-                action="Mend what the handler calls, or see to the channel; one is tried by itself now and then.",
+                text=f"its {'sends' if is_of_sends else 'turns'} fail one after another and pause;"
+                f" {breaker.waiting:,} {'sends' if is_of_sends else 'conversations'} wait",
+                action="See to the platform and the network; a send is tried by itself now and then."
+                if is_of_sends
+                else "Mend what the handler calls; a message is tried by itself now and then.",
             )
 
 

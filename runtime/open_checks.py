@@ -9,7 +9,7 @@ from typing import Final
 
 from ..actors.errors import BusError, Code
 from ..actors.failpoints import FailPoints
-from .argument_checks import check_kind, check_length, check_one_of, check_whole, check_words
+from .argument_checks import check_kind, check_length, check_one_of, check_whole
 from .breaker import Breaker
 from .retention import Retention
 from .retry import RetryPolicy
@@ -52,7 +52,7 @@ def check_opening(topology: object, store: object, adapters: object, **options: 
     """
     check_kind(topology, Topology, "topology", "a Topology")
     if isinstance(store, str | Path):
-        check_words(str(store), "store")
+        # What else is no path is refused where it is opened, with what to do about it.
         if len(str(store)) > _MAX_PATH_CHARS:
             raise BusError(
                 Code.INVALID_MESSAGE,
