@@ -1,13 +1,12 @@
 """Calls of the Bot API on trio: what left and what came back is told apart, and the token never shows.
 
-Calls go over connections of the adapter's own; files, and the way through a proxy, are left to httpx.
+Calls go over httpx's own connections without its pool (`connections.py`); files, and the way through a proxy, with it.
 """
 
 from __future__ import annotations
 
 import io
 import os
-import ssl
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,8 +21,16 @@ from ...actors.plain import Plain
 from ...actors.strict_json import dumps
 from ...actors.system import open_regular
 from .calls import Upload
-from .line import WHOLE_S, Place
-from .lines import CONNECT_S, CONNECTIONS, POOL_S, WRITE_S, LineBroken, LineMissing, Lines
+from .connections import (
+    CONNECT_S,
+    CONNECTIONS,
+    POOL_S,
+    WHOLE_S,
+    WRITE_S,
+    Broken,
+    Connections,
+    NotConnected,
+)
 from .wire import MAX_ANSWER_BYTES, Answer, Refusal, read_answer
 
 API_BASE: Final = "https://api.telegram.org"
@@ -112,7 +119,7 @@ class HttpApi:
         self._prefix = f"{self._base.path.rstrip('/')}/bot{token}/"
         self._target = self._base.copy_with(path=self._prefix).raw_path
         tls = httpx.create_ssl_context()
-        self._lines = None if proxy is not None else Lines(_place_of(self._base, tls))
+        self._connections = None if proxy is not None else Connections(self._base, tls)
         self._pool = httpx.AsyncHTTPTransport(
             verify=tls,
             limits=httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS),
@@ -124,8 +131,8 @@ class HttpApi:
 
     async def aclose(self) -> None:
         """Close the connections; a later call opens new ones."""
-        if self._lines is not None:
-            self._lines.close()
+        if self._connections is not None:
+            await self._connections.aclose()
         await self._pool.aclose()
 
     async def call(
@@ -137,8 +144,8 @@ class HttpApi:
         read_s: float = READ_S,
     ) -> Answer:
         """See `Api.call`."""
-        if upload is None and self._lines is not None:
-            return await self._ask(self._lines, method, fields, read_s)
+        if upload is None and self._connections is not None:
+            return await self._ask(self._connections, method, fields, read_s)
         timeout = {"connect": CONNECT_S, "pool": POOL_S, "write": WRITE_S, "read": read_s}
         url = self._base.copy_with(path=self._prefix + method)
         if upload is None:
@@ -156,13 +163,15 @@ class HttpApi:
             )
             return await self._answer(request)
 
-    async def _ask(self, lines: Lines, method: str, fields: Mapping[str, Plain], read_s: float) -> Answer:
+    async def _ask(
+        self, connections: Connections, method: str, fields: Mapping[str, Plain], read_s: float
+    ) -> Answer:
         body = dumps(dict(fields)).encode()
         try:
-            status, told = await lines.ask(self._target + method.encode(), body, read_s=read_s)
-        except LineMissing as error:
+            status, told = await connections.ask(self._target + method.encode(), body, read_s=read_s)
+        except NotConnected as error:
             raise NeverSent(f"no connection: {error}") from None
-        except LineBroken as error:
+        except Broken as error:
             raise NoAnswer(f"no complete answer: {error}") from None
         return self._read(status, told)
 
@@ -226,16 +235,6 @@ def check_base(base: str) -> str:
             Code.INVALID_MESSAGE, "the base of the API is an address such as https://api.telegram.org"
         )
     return base
-
-
-def _place_of(base: httpx.URL, tls: ssl.SSLContext) -> Place:
-    is_secure = base.scheme == "https"
-    return Place(
-        host=base.raw_host.decode("ascii"),
-        port=base.port or (443 if is_secure else 80),
-        name=base.netloc,
-        tls=tls if is_secure else None,
-    )
 
 
 async def _body_of(response: httpx.Response) -> bytes:
