@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 import click
 import pytest
@@ -65,7 +65,7 @@ def test_a_command_says_in_one_line_what_is_wrong(
             said_well(ended.exit_code, ended.stderr, line)
     for store in stores.values() if takes_store else ():
         arguments = ["x" for parameter in command.params if isinstance(parameter, click.Argument)]
-        ended = operate(*path, "--store", cast("Path", store), *arguments)
+        ended = operate(*path, "--store", store, *arguments)
         said_well(ended.exit_code, ended.stderr, (*path, str(store)))
 
 
