@@ -207,8 +207,8 @@ REGISTRY: tuple[CodeEntry, ...] = (
     CodeEntry(
         Code.INVALID_MESSAGE,
         _P,
-        "A value breaks a rule of the message format.",
-        "Correct the field that the message names.",
+        "A value breaks a rule of the message format, or of an argument.",
+        "Correct the field or argument that the message names.",
     ),
     CodeEntry(
         Code.INVALID_TOPIC,
