@@ -92,11 +92,10 @@ class Inbox:
             timeout_s = await intake.wait_room(timeout_s)
         holds_token = False
         if takes_token and status is InboxStatus.QUEUED:
-            if not intake.has_room(shard.inbox.lanes, shard.number, key):
-                raise intake.lane_is_full(key)
+            self._check_lane(shard, key, dedupe_key)
             holds_token = is_outside and shard.inbox.lanes.may_hold_token(key)
             if holds_token and not services.tokens.try_take():
-                holds_token = await self._wait_token(shard, key, timeout_s)
+                holds_token = await self._wait_token(shard, key, dedupe_key, timeout_s)
         at_us = services.clock.wall_us()
         record = changed(
             _ROW,
@@ -125,14 +124,25 @@ class Inbox:
             await trio.lowlevel.wait_task_rescheduled(_shielded)
         return self._counted(accept.outcome, is_refused=refusal is not None)
 
-    async def _wait_token(self, shard: ShardActor, key: str, timeout_s: float | None) -> bool:
+    def _check_lane(self, shard: ShardActor, key: str, dedupe_key: str) -> None:
+        """Refuse a message whose conversation is full, unless it is there already: a repeat is told so."""
+        services = self._services
+        has_room = services.intake.has_room(shard.inbox.lanes, shard.number, key)
+        if not has_room and not services.store.reader.has_inbox(dedupe_key):
+            raise services.intake.lane_is_full(key)
+
+    async def _wait_token(
+        self, shard: ShardActor, key: str, dedupe_key: str, timeout_s: float | None
+    ) -> bool:
         """Wait for a token; answers whether the conversation may hold it still, else it is free again."""
         services = self._services
         await services.tokens.take(timeout_s)
-        # Meanwhile others of the conversation may have come as far.
-        if not services.intake.has_room(shard.inbox.lanes, shard.number, key):
+        try:
+            # Meanwhile others of the conversation may have come as far.
+            self._check_lane(shard, key, dedupe_key)
+        except BusError:
             services.tokens.give_back()
-            raise services.intake.lane_is_full(key)
+            raise
         if shard.inbox.lanes.may_hold_token(key):
             return True
         services.tokens.give_back()
