@@ -136,7 +136,7 @@ class Inbox:
     ) -> bool:
         """Wait for a token; answers whether the conversation may hold it still, else it is free again."""
         services = self._services
-        await services.tokens.take(timeout_s)
+        await self._take_token(timeout_s)
         try:
             # Meanwhile others of the conversation may have come as far.
             self._check_lane(shard, key, dedupe_key)
@@ -147,6 +147,16 @@ class Inbox:
             return True
         services.tokens.give_back()
         return False
+
+    async def _take_token(self, timeout_s: float | None) -> None:
+        """Wait for a token while the store has room: as many may wait for one as like, and would all pass its bound."""
+        tokens, intake = self._services.tokens, self._services.intake
+        due_s = None if timeout_s is None else trio.current_time() + timeout_s
+        await tokens.take(timeout_s)
+        while intake.check_full():
+            tokens.give_back()
+            await intake.wait_room(None if due_s is None else due_s - trio.current_time())
+            await tokens.take(None if due_s is None else due_s - trio.current_time())
 
     def _hand_over(self, part: Publish, accept: Accepted) -> None:
         services = self._services
