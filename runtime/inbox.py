@@ -92,11 +92,10 @@ class Inbox:
             timeout_s = await intake.wait_room(timeout_s)
         holds_token = False
         if takes_token and status is InboxStatus.QUEUED:
-            if not intake.has_room(shard.inbox.lanes, shard.number, key):
-                raise intake.lane_is_full(key)
+            self._check_lane(shard, key, dedupe_key)
             holds_token = is_outside and shard.inbox.lanes.may_hold_token(key)
             if holds_token and not services.tokens.try_take():
-                holds_token = await self._wait_token(shard, key, timeout_s)
+                holds_token = await self._wait_token(shard, key, dedupe_key, timeout_s)
         at_us = services.clock.wall_us()
         record = changed(
             _ROW,
@@ -125,18 +124,39 @@ class Inbox:
             await trio.lowlevel.wait_task_rescheduled(_shielded)
         return self._counted(accept.outcome, is_refused=refusal is not None)
 
-    async def _wait_token(self, shard: ShardActor, key: str, timeout_s: float | None) -> bool:
+    def _check_lane(self, shard: ShardActor, key: str, dedupe_key: str) -> None:
+        """Refuse a message whose conversation is full, unless it is there already: a repeat is told so."""
+        services = self._services
+        has_room = services.intake.has_room(shard.inbox.lanes, shard.number, key)
+        if not has_room and not services.store.reader.has_inbox(dedupe_key):
+            raise services.intake.lane_is_full(key)
+
+    async def _wait_token(
+        self, shard: ShardActor, key: str, dedupe_key: str, timeout_s: float | None
+    ) -> bool:
         """Wait for a token; answers whether the conversation may hold it still, else it is free again."""
         services = self._services
-        await services.tokens.take(timeout_s)
-        # Meanwhile others of the conversation may have come as far.
-        if not services.intake.has_room(shard.inbox.lanes, shard.number, key):
+        await self._take_token(timeout_s)
+        try:
+            # Meanwhile others of the conversation may have come as far.
+            self._check_lane(shard, key, dedupe_key)
+        except BusError:
             services.tokens.give_back()
-            raise services.intake.lane_is_full(key)
+            raise
         if shard.inbox.lanes.may_hold_token(key):
             return True
         services.tokens.give_back()
         return False
+
+    async def _take_token(self, timeout_s: float | None) -> None:
+        """Wait for a token while the store has room: as many may wait for one as like, and would all pass its bound."""
+        tokens, intake = self._services.tokens, self._services.intake
+        due_s = None if timeout_s is None else trio.current_time() + timeout_s
+        await tokens.take(timeout_s)
+        while intake.check_full():
+            tokens.give_back()
+            await intake.wait_room(None if due_s is None else due_s - trio.current_time())
+            await tokens.take(None if due_s is None else due_s - trio.current_time())
 
     def _hand_over(self, part: Publish, accept: Accepted) -> None:
         services = self._services

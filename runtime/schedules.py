@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ..actors.errors import BusError, Code
+from ..actors.instants import MAX_AT_US
 from ..actors.names import check_name, check_topic, shown
 from ..actors.plain import Plain, check_plain
+from ..actors.value import changed
 from ..storage.commands import NewTimer
 from ..storage.records import StoredTimer, TimerContent
 from .context_checks import check_text
 from .recurrence import Recurrence, is_recurrence
+from .timer_arrival import check_timer
 from .timer_rules import declared_id, new_record, timer_place
 
 if TYPE_CHECKING:
@@ -51,11 +54,15 @@ def check_target(schedule: Schedule, topology: FrozenTopology) -> None:
     """Check that a schedule goes where something can arrive.
 
     Raises:
-        BusError: INVALID_TOPIC, NO_SUBSCRIBER, INVALID_MESSAGE.
+        BusError: INVALID_TOPIC, NO_SUBSCRIBER, INVALID_MESSAGE, TOO_LARGE.
     """
     place = timer_place(topology, schedule.topic, schedule.key, spread=schedule.name, shard_count=1)
     if place.kind == "message":
         check_text(schedule.payload)
+    timer = declared_timer(schedule, topology, shard_count=1, now_us=0)
+    # The last time there is has the longest name.
+    record = changed(timer.record, due_at_us=MAX_AT_US)
+    check_timer(StoredTimer(record, timer.content), now_us=0)
 
 
 def declared_timer(

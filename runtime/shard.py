@@ -105,7 +105,12 @@ class ShardActor(Actor[ShardMessage]):
     @property
     def is_drained(self) -> bool:
         """No turn, send or commit of this shard is under way."""
-        return not (self._unsettled or self.inbox.turns or self._sends or len(self.mailbox))
+        return not (self.has_work or len(self.mailbox))
+
+    @property
+    def has_work(self) -> bool:
+        """A turn, send or commit is under way; a wake-up that waits in the mailbox is none."""
+        return bool(self._unsettled or self.inbox.turns or self._sends)
 
     def tell_arrival(self, message: MessageArrived | SendArrived) -> None:
         """Leave word of a row stored by somebody else; without room it stays on disk for the next scan."""

@@ -15,6 +15,7 @@ from ..actors.plain import Plain, path_step
 from ..storage.commands import StateWrite
 from ..storage.port import StoredState
 from .defaults import STATE_BYTES
+from .turn_failure import failure_text
 
 Upgrade = Callable[[dict[str, Plain], int], dict[str, Plain]]
 """Brings a state to the declared version: (the state, the version that wrote it) -> the new state."""
@@ -138,7 +139,7 @@ def _upgraded(state: dict[str, Plain], version: int, upgrade: Upgrade, key: str)
         # Through its stored form: what a hook returns may be a value that it shares with other conversations.
         packed = _packed(_map(upgrade(state, version)), key)
     except Exception as error:
-        reason = f"{type(error).__name__}: {error}"[:_ERROR_CHARACTERS]
+        reason = failure_text(error)[:_ERROR_CHARACTERS]
         raise Permanent(
             UPGRADE_CODE,
             f"the state's upgrade hook {name} failed on a state of version {version} ({reason}); correct it, then "

@@ -106,7 +106,8 @@ class Stop:
         self._close_intake()
         self._services.ends.close()
         self._is_drained_out = True
-        self.has_cancelled_work = not self.is_over and not self._is_drained
+        # Without any grace time the wake-ups just sent are still unread, and they are no work.
+        self.has_cancelled_work = not self.is_over and any(shard.has_work for shard in self._services.shards)
 
     async def wait_stuck(self) -> Stuck:
         """Wait until the cut was a while ago and something still runs; the messages of its turns go back on disk.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .turn import QueuedRow
 
 
-def new_timer(effect: TimerEffect, cause: QueuedRow, services: Services, *, now_us: int) -> NewTimer:
+def new_timer(effect: TimerEffect, cause: QueuedRow, *, now_us: int) -> NewTimer:
     """A timer that a turn sets.
 
     Raises:
@@ -46,11 +46,21 @@ def new_timer(effect: TimerEffect, cause: QueuedRow, services: Services, *, now_
             hops=message.hops + 1,
         ),
     )
+    check_timer(timer, now_us=now_us)
+    return NewTimer(record=timer.record, content=timer.content)
+
+
+def check_timer(timer: StoredTimer, *, now_us: int) -> None:
+    """Check that what a timer brings can be stored when it fires: one that cannot would fail again at each start.
+
+    Raises:
+        BusError: INVALID_MESSAGE, TOO_LARGE.
+    """
     if timer.record.kind == "message":
-        pack_message(_message(timer, services, now_us))
+        # The names of a channel and of a session count for nothing here.
+        pack_message(_message(timer, None, new_uuid7(), now_us))
     else:
         pack_event(_event(timer, now_us))
-    return NewTimer(record=timer.record, content=timer.content)
 
 
 def timer_arrival(timer: StoredTimer, services: Services, *, now_us: int) -> NewInbox | NewEvent:
@@ -65,7 +75,9 @@ def timer_arrival(timer: StoredTimer, services: Services, *, now_us: int) -> New
             event=_event(timer, now_us),
             dedupe_key=arrival_key(record),
         )
-    message = _message(timer, services, now_us)
+    key, info = record.conversation_key or "", store.info
+    session_id = session_id_for(info.uuid, info.created_at_us, key)
+    message = _message(timer, services.prefixes.get(prefix_of(key)), session_id, now_us)
     arrived = InboxRecord(
         id=store.next_inbox_id(),
         shard=record.shard,
@@ -81,16 +93,16 @@ def timer_arrival(timer: StoredTimer, services: Services, *, now_us: int) -> New
     return NewInbox(record=arrived, message=message, dedupe_key=arrival_key(record))
 
 
-def _message(timer: StoredTimer, services: Services, now_us: int) -> BusMessage:
+def _message(timer: StoredTimer, channel: str | None, session_id: str, now_us: int) -> BusMessage:
     record, content = timer.record, timer.content
-    key, text, info = record.conversation_key, content.payload, services.store.info
+    key, text = record.conversation_key, content.payload
     if key is None or not isinstance(text, str):
         raise AssertionError("a timer for a conversation has a key and a text")
     name, message_id = arrival_key(record), new_uuid7()
     message = BusMessage(
         id=message_id,
         direction=Direction.INBOUND,
-        channel=services.prefixes.get(prefix_of(key)),
+        channel=channel,
         topic=record.topic,
         conversation_key=key,
         idempotency_key=name,
@@ -100,7 +112,7 @@ def _message(timer: StoredTimer, services: Services, now_us: int) -> BusMessage:
             message_id=name,
             text=text,
             sent_at=rfc3339_from_us(record.due_at_us),
-            session_id=session_id_for(info.uuid, info.created_at_us, key),
+            session_id=session_id,
         ),
         created_at_us=now_us,
         hops=content.hops,

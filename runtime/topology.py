@@ -256,7 +256,7 @@ class Topology:
             headers: Of an event.
         Raises:
             BusError: TOPIC_FROZEN; INVALID_MESSAGE; TOPIC_ALREADY_HANDLED, the name is taken. When a runtime opens:
-                INVALID_TOPIC, NO_SUBSCRIBER.
+                INVALID_TOPIC, NO_SUBSCRIBER, TOO_LARGE.
         """
         self._check_open(topic)
         schedule = Schedule(
@@ -271,7 +271,8 @@ class Topology:
         """Fix what is declared; later declarations are TOPIC_FROZEN. Freezing twice gives the same.
 
         Raises:
-            BusError: INVALID_TOPIC, NO_SUBSCRIBER, INVALID_MESSAGE: a schedule goes nowhere; nothing is fixed then.
+            BusError: INVALID_TOPIC, NO_SUBSCRIBER, INVALID_MESSAGE, TOO_LARGE: a schedule goes nowhere, or brings what
+                cannot be stored; nothing is fixed then.
         """
         if self._frozen is None:
             frozen = FrozenTopology(

@@ -78,7 +78,7 @@ def plan_effects(
             case EventEffect():
                 emits.append(event_emit(effect, cause, number, services, now_us=now_us))
             case TimerEffect() | CancelEffect():
-                write = _timer_write(effect, cause, services, now_us)
+                write = _timer_write(effect, cause, now_us)
                 shard = write.record.shard if isinstance(write, NewTimer) else write.shard
                 if shard == home and not _is_pending(write, services):
                     timers.append(write)
@@ -87,11 +87,9 @@ def plan_effects(
     return own, emits, tuple(timers)
 
 
-def _timer_write(
-    effect: TimerEffect | CancelEffect, cause: QueuedRow, services: Services, now_us: int
-) -> NewTimer | DropTimer:
+def _timer_write(effect: TimerEffect | CancelEffect, cause: QueuedRow, now_us: int) -> NewTimer | DropTimer:
     if isinstance(effect, TimerEffect):
-        return new_timer(effect, cause, services, now_us=now_us)
+        return new_timer(effect, cause, now_us=now_us)
     return DropTimer(effect.id, effect.shard)
 
 

@@ -102,6 +102,10 @@ class Reader(Protocol):
         """
         ...
 
+    def has_inbox(self, dedupe_key: str) -> bool:
+        """Whether a message is stored under this dedupe key, whatever became of it."""
+        ...
+
     def outbox_lane(
         self, shard: int, key: str, after_seq: int, limit: int, *, after_part: int = LAST_PART
     ) -> list[StoredOutbox]:

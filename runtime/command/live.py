@@ -24,7 +24,7 @@ class Live:
     """What the owner last said of itself.
 
     Attributes:
-        age_s: How old that is.
+        age_s: How old that is; None where nobody knows.
         is_stale: It is too old to be believed, or nobody owns the store.
         said: All of it, by name.
         end: How the owner ended, where nobody owns the store any more.
@@ -54,9 +54,12 @@ def read_live(found: Overview, now: int) -> Live | None:
         return None
     at_us = said.get("at_us")
     us = now - at_us if isinstance(at_us, int) else None
+    if us is not None and us < -STALE_AFTER_US:
+        # The clock was set back since then: how old it is nobody knows, and it would not grow stale for as long.
+        us = None
     is_over, last = found.owner.held == "no", found.owner.last
     return Live(
-        age_s=None if us is None else us / 1_000_000,
+        age_s=None if us is None else max(us, 0) / 1_000_000,
         is_stale=us is None or us > STALE_AFTER_US or is_over,
         said=said,
         end=None if not is_over or last is None else "stopped" if last.clean else "crashed",

@@ -105,6 +105,17 @@ class StoreReadsKit(StoreContract):
             assert reader.count_inbox_lane(shard, "tg:1", records[1].seq) == (2, last)
             assert reader.count_inbox_lane(shard, "tg:1", last) == (0, last)
 
+    async def check_keys_of_messages_are_known(self, home: Path) -> None:
+        """Also of one that has ended."""
+        async with running(self.open(home)) as hand:
+            reader, new = hand.store.reader, hand.new_inbox("tg:1", 0)
+            assert not reader.has_inbox(new.dedupe_key)
+            await hand.store.publish(hand.publish(new, claim=True))
+            assert reader.has_inbox(new.dedupe_key)
+            assert not reader.has_inbox(hand.new_inbox("tg:1", 1).dedupe_key)
+            await hand.move(finish_row(hand.inbox(new.record.id)))
+            assert reader.has_inbox(new.dedupe_key)
+
     async def check_open_messages_are_counted(self, home: Path) -> None:
         """Over repeats, refusals, every end, and an opening."""
         async with running(self.open(home)) as hand:

@@ -180,6 +180,10 @@ class SqliteReader(TimerReads, PastReads, PartReads):
         rows = self._query(f"{_INBOX} WHERE id = ?", (row_id,))
         return read_inbox(rows[0]) if rows else None
 
+    def has_inbox(self, dedupe_key: str) -> bool:
+        """See `Reader`."""
+        return bool(self._query("SELECT 1 FROM inbox WHERE dedupe_key = ?", (dedupe_key,)))
+
     def outbox(self, row_id: int) -> StoredOutbox | None:
         """See `Reader`."""
         rows = self._query(f"{_OUTBOX} WHERE id = ?", (row_id,))

@@ -4,9 +4,14 @@ from pathlib import Path
 from typing import cast
 
 import apsw
+import attrs
 import msgpack
 import pytest
 
+from shardline.runtime.command.live import read_live
+from shardline.runtime.command.looking import looking
+from shardline.storage.sqlite.overview import overview
+from shardline.storage.sqlite.owner import Owner
 from tests.kits.operated import make_store, operate, owner_of
 
 
@@ -138,6 +143,25 @@ def test_what_an_owner_said_long_ago_is_stale(store: Path) -> None:
     assert "tokens_free" in people
     assert "sent=3" in people
     assert "\x1b" not in people
+
+
+def test_what_an_owner_said_before_the_clock_was_set_back_is_stale(store: Path) -> None:
+    """An owner that hangs since then would look well until the clock has come as far again."""
+    with looking(store) as look:
+        found = overview(look)
+    now_us = 1_000_000_000_000
+    found = attrs.evolve(found, owner=Owner(held="yes", holder_pid=1, last=None))
+
+    def of(at_us: int) -> tuple[float | None, bool]:
+        live = read_live(attrs.evolve(found, live=msgpack.packb({"at_us": at_us})), now_us)
+        assert live is not None
+        return live.age_s, live.is_stale
+
+    assert of(now_us + 3_600_000_000) == (None, True)
+    # A little ahead it is news: clocks are always a little set.
+    assert of(now_us + 9_000_000) == (0, False)
+    assert of(now_us - 9_000_000) == (9, False)
+    assert of(now_us - 16_000_000) == (16, True)
 
 
 @pytest.mark.parametrize("said", [{"at_us": "now"}, {}, [1], "text", None])

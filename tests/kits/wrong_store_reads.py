@@ -52,6 +52,12 @@ class CountsTheWholeLane(WallStore):
         return self.real.count_inbox_lane(shard, key, 0)
 
 
+@READS.caught_by("keys_of_messages_are_known")
+class KnowsNoKey(WallStore):
+    def read_has_inbox(self, dedupe_key: str) -> bool:
+        return False
+
+
 @READS.caught_by("open_messages_are_counted")
 class CountsThisOpeningAlone(WallStore):
     @property

@@ -11,7 +11,7 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from shardline import BusError, BusMessage, Code, Context, Runtime, Topology
+from shardline import BusError, BusMessage, Code, Context, RetryLater, Runtime, Topology
 from shardline.actors.clock import FakeClock
 from shardline.actors.codec import unpack_plain
 from shardline.adapters.base import ChannelCaps
@@ -83,6 +83,39 @@ async def test_edges_wait_and_go_on_when_a_tenth_is_worked_off(
             assert bot.runtime.status().intake.backlog == 0
     told = [line["event"] for line in logs if str(line["event"]).startswith("intake.")]
     assert told == ["intake.paused", "intake.resumed"]
+
+
+async def test_who_waited_for_a_token_does_not_pass_the_bound(autojump_clock: MockClock) -> None:
+    """Messages in back-off hold no token, and stay open."""
+    topology = Topology()
+
+    @topology.on("chat.message")
+    async def answer(ctx: Context, message: BusMessage) -> None:
+        if not ctx.failures:
+            raise RetryLater(10)
+        ctx.reply(message.payload.text)
+
+    told: list[Code] = []
+
+    async def publish(number: int) -> None:
+        try:
+            await bot.runtime.publish(new_message("hi", key=f"fake:p{number}"), timeout_s=5)
+        except BusError as error:
+            told.append(error.code)
+
+    async with Harness(topology, max_backlog=LIMIT, max_inflight=8) as bot:
+        async with trio.open_nursery() as nursery:
+            for number in range(LIMIT):
+                nursery.start_soon(bot.say, f"fake:{number}", "hi")
+                nursery.start_soon(bot.say, f"fake:more-{number}", "hi")
+                nursery.start_soon(publish, number)
+            await trio.sleep(6)
+            assert bot.runtime.status().intake.backlog == LIMIT
+            assert bot.runtime.status().tokens_free == 8
+        await bot.settle()
+        taken = bot.runtime.status().inbox[InboxStatus.DONE]
+        assert (taken + len(told), set(told)) == (3 * LIMIT, {Code.QUEUE_FULL})
+        assert bot.runtime.status().tokens_free == 8
 
 
 async def test_a_publish_waits_too_or_as_long_as_it_may(autojump_clock: MockClock) -> None:

@@ -162,6 +162,31 @@ async def test_a_publish_beyond_it_is_queue_full_at_once(autojump_clock: MockClo
         assert bot.runtime.status().tokens_free > 0
 
 
+async def test_a_repeat_of_what_a_full_conversation_has_gets_its_first_receipt(
+    autojump_clock: MockClock,
+) -> None:
+    """Whoever lost the first answer must not learn that there was no room."""
+    go = trio.Event()
+    channel = FakeChannel("fake", CAN_ANSWER)
+    async with Harness(gated(go), channels=[channel], max_lane_backlog=LIMIT) as bot:
+        messages = [new_message(f"text {number}") for number in range(LIMIT + 1)]
+        receipts = [await bot.runtime.publish(message) for message in messages]
+        await fill(bot, "fake:b")
+        for message, first in zip(messages, receipts, strict=True):
+            assert await bot.runtime.publish(message, timeout_s=1) == attrs.evolve(first, duplicate=True)
+        for number in range(1, LIMIT + 2):
+            assert not await bot.say("fake:b", "again", platform_message_id=f"b:{number}")
+        # They have taken no place and no token.
+        for key in ("fake:a", "fake:b"):
+            with pytest.raises(BusError) as full:
+                await bot.say(key, "too much", platform_message_id=f"{key}:new")
+            assert full.value.code is Code.QUEUE_FULL
+        go.set()
+        await bot.settle()
+        assert len(bot.sent("fake:a")) == len(bot.sent("fake:b")) == LIMIT + 1
+        assert bot.runtime.status().tokens_free == 1024
+
+
 async def test_handlers_and_people_are_never_refused(autojump_clock: MockClock) -> None:
     go = trio.Event()
     topology = gated(go)

@@ -13,9 +13,11 @@ from trio.testing import MockClock
 from shardline import BusError, BusMessage, Code, Context, Cron, Every, Runtime, Topology
 from shardline.actors.clock import FakeClock
 from shardline.actors.keys import shard_of
+from shardline.actors.plain import Plain
+from shardline.runtime.defaults import PAYLOAD_BYTES
 from shardline.runtime.recurrence import Recurrence
 from shardline.storage.memory import MemoryDatabase, open_memory
-from shardline.testing import FakeChannel
+from shardline.testing import FakeChannel, Harness
 from tests.kits.bots import until_quiet
 
 MINUTE_US = 60_000_000
@@ -157,6 +159,37 @@ def test_one_that_goes_nowhere_is_refused_when_a_runtime_opens(
     with pytest.raises(BusError) as caught:
         topology.freeze()
     assert caught.value.code is code
+
+
+@pytest.mark.parametrize(
+    ("topic", "payload"),
+    [("chat.message", "x" * (PAYLOAD_BYTES - 10)), ("log", {"text": "x" * PAYLOAD_BYTES})],
+    ids=["message", "event"],
+)
+def test_one_that_brings_more_than_can_be_stored_is_refused_when_a_runtime_opens(
+    topic: str, payload: Plain
+) -> None:
+    topology = bot_of({})
+    topology.every("tick", Every(60), payload, topic=topic, key="fake:1")
+    with pytest.raises(BusError) as caught:
+        topology.freeze()
+    assert caught.value.code is Code.TOO_LARGE
+
+
+async def test_the_longest_that_is_taken_fires(autojump_clock: MockClock) -> None:
+    """Its name in the message grows with its due time; one too long would end the actor at each start."""
+    text = ""
+    for length in range(PAYLOAD_BYTES - 400, PAYLOAD_BYTES):
+        topology = bot_of({"tick": (Every(60), "x" * length, "fake:1")})
+        try:
+            topology.freeze()
+        except BusError:
+            break
+        text = "x" * length
+    assert text
+    async with Harness(bot_of({"tick": (Every(60), text, "fake:1")})) as bot:
+        await bot.settle(until_s=61)
+        assert "".join(bot.sent("fake:1")) == text
 
 
 async def test_it_is_not_cancelled_by_hand(autojump_clock: MockClock) -> None:

@@ -79,6 +79,15 @@ def swelling(state: dict[str, Plain], version: int) -> dict[str, Plain]:
     return {"n": "x" * STATE_BYTES}
 
 
+class UnspeakableError(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+def unspeakable(state: dict[str, Plain], version: int) -> dict[str, Plain]:
+    raise UnspeakableError
+
+
 def quietly(ctx: Context) -> None:
     """A handler that would rather not know."""
     for _ in range(2):
@@ -94,6 +103,7 @@ def quietly(ctx: Context) -> None:
         (forgetful, "it returned NoneType, not a dict"),
         (unplain, "$.n[0]: nan is not a finite number"),
         (swelling, f"at most {STATE_BYTES}"),
+        (unspeakable, "its text cannot be had"),
     ],
 )
 @pytest.mark.parametrize("say", [visit, quietly])

@@ -53,6 +53,20 @@ async def test_turns_under_way_end_inside_the_grace_time(autojump_clock: MockClo
             assert texts == [f"first {number}", f"second {number}"]
 
 
+@pytest.mark.parametrize("seconds", [0, 3])
+async def test_without_grace_time_only_a_stop_that_cuts_something_off_says_so(
+    seconds: float, autojump_clock: MockClock
+) -> None:
+    channel = FakeChannel("fake")
+    async with Runtime.open(
+        slow_bot(seconds, []), store=open_memory(), adapters=[channel], grace_s=0
+    ) as runtime:
+        await channel.say("1", "hi")
+        await trio.testing.wait_all_tasks_blocked()
+        assert runtime.is_quiet == (seconds == 0)
+    assert runtime.has_cancelled_work == (seconds > 0)
+
+
 async def test_after_the_grace_time_turns_are_cancelled_and_their_messages_go_back(
     autojump_clock: MockClock,
 ) -> None:

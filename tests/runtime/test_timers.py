@@ -50,6 +50,23 @@ async def refused(act: Callable[[Context], object]) -> BusError:
     return error
 
 
+async def test_those_of_one_time_arrive_in_the_order_they_were_set(autojump_clock: MockClock) -> None:
+    """By turn and within a turn, also where their names read as text stand otherwise: 10 before 9."""
+    turns = iter(range(12))
+
+    def act(ctx: Context) -> None:
+        turn = next(turns)
+        for number in range(12 if turn == 11 else 1):
+            ctx.schedule(f"{turn}.{number}", at=START + timedelta(hours=2))
+
+    async with Harness(bot_of(act)) as bot:
+        for _ in range(12):
+            await bot.say("fake:1", "go")
+        await bot.settle(until_s=7201)
+        came = [text.split()[0] for text in bot.sent("fake:1")]
+        assert came == [f"{turn}.0" for turn in range(11)] + [f"11.{number}" for number in range(12)]
+
+
 @pytest.mark.parametrize("store", ["memory", "sqlite-inline"])
 async def test_what_is_scheduled_arrives_at_its_time(
     store: Literal["memory", "sqlite-inline"], autojump_clock: MockClock
