@@ -56,10 +56,11 @@ class Pauses:
                 self._stop()
             elif outcome.code is Code.RATE_LIMITED and after.wait_us is not None:
                 chat_id = None if outcome.scope == "bot" else self._line.chat_id(after.conversation_key)
-                self._line.pause(chat_id, after.wait_us / 1e6)
+                # A longer one that is on stays, on disk too: two sends may have been under way when it began.
+                wait_us = round(self._line.pause(chat_id, after.wait_us / 1e6) * 1e6)
                 key = self._key(chat_id)
-                self.stored[key] = due_us = now_us + after.wait_us
-                value = pack_plain([due_us, after.wait_us], limit_bytes=_FACT_BYTES, what="pause")
+                self.stored[key] = due_us = now_us + wait_us
+                value = pack_plain([due_us, wait_us], limit_bytes=_FACT_BYTES, what="pause")
                 return (Fact(NAMESPACE, key, value),)
         elif self.stored and isinstance(outcome, Sent):
             keys = (self._key(None), self._key(self._line.chat_id(after.conversation_key)))

@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from shardline import BusMessage, Code, Context, Permanence, RetryPolicy, Topology
-from shardline.adapters.base import NotSent
+from shardline.adapters.base import NotSent, Outbound, SendOutcome
 from shardline.testing import Harness
 from tests.kits.timed_channel import TimedChannel
 
@@ -66,3 +66,39 @@ async def test_the_pause_survives_a_restart_as_wall_time(
     assert waiting == silent
     assert ends == [["slow", "other"], ["other"]]
     assert [row.attempts for row in rows] == [1, 1]
+
+
+@pytest.mark.parametrize("scope", ["chat", "bot"])
+async def test_of_two_pauses_the_longer_one_survives_a_restart(
+    autojump_clock: trio.abc.Clock, scope: Literal["chat", "bot"]
+) -> None:
+    """Two sends were under way when the flood began: the first is told 300 s, the second 1 s."""
+    topology = Topology()
+
+    @topology.on("chat.message")
+    async def answer(ctx: Context, message: BusMessage) -> None:
+        ctx.reply(message.payload.text)
+
+    class Slow(TimedChannel):
+        async def send(self, out: Outbound) -> SendOutcome:
+            await trio.sleep(1)
+            return await super().send(out)
+
+    def flood(after_s: float) -> NotSent:
+        return NotSent(Code.RATE_LIMITED, Permanence.TRANSIENT, retry_after_s=after_s, scope=scope)
+
+    channel = Slow(answers={"first": [flood(300)], "second": [flood(1)]})
+    async with Harness(topology, channels=[channel], store="sqlite-inline") as bot:
+        await bot.say("fake:group/1", "first")
+        await bot.advance(0.5)
+        await bot.say("fake:group/2", "second")
+        await bot.advance(2)
+        await bot.crash()
+        await bot.say("fake:group/3", "other")
+        await bot.settle(until_s=295)
+        early = [bot.sent(f"fake:group/{number}") for number in (1, 2, 3)]
+        await bot.settle()
+        ends = [bot.sent(f"fake:group/{number}") for number in (1, 2, 3)]
+
+    assert early == [[], [], []]
+    assert ends == [["first"], ["second"], ["other"]]
