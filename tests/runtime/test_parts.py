@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import attrs
 import pytest
+import trio
 from trio.testing import MockClock
 
-from shardline import BusError, BusMessage, Code, Context, Direction, MessageEnvelope, Topology
+from shardline import BusError, BusMessage, Code, Context, Direction, MessageEnvelope, Permanence, Topology
 from shardline.actors.identifiers import new_uuid7
-from shardline.adapters.base import ChannelCaps
+from shardline.adapters.base import ChannelCaps, NotSent, Outbound, SendOutcome, Sent, Uncertain
+from shardline.storage.records import OutboxState
 from shardline.testing import FakeChannel, Harness
 
 SHORT = ChannelCaps(max_text=4)
@@ -142,3 +144,64 @@ async def test_parts_keep_their_order_beside_a_full_window(autojump_clock: MockC
         await bot.settle()
 
         assert "".join(bot.sent("fake:1")) == "".join(texts)
+
+
+async def test_whoever_waits_for_an_outbound_message_waits_for_all_its_parts(
+    autojump_clock: MockClock,
+) -> None:
+    channel = FakeChannel("fake", SHORT)
+    async with Harness(bot_that("reply"), channels=[channel]) as bot:
+        channel.script(Sent("1"), NotSent(Code.CONTENT_REFUSED, Permanence.PERMANENT))
+        dead = await bot.runtime.publish(outbound("aaaabbbbc", "k1"), wait="handled")
+        channel.script(Sent("1"), Sent("2"), Uncertain("no answer"))
+        parked = await bot.runtime.publish(outbound("aaaabbbbc", "k2"), wait="handled")
+        done = await bot.runtime.publish(outbound("ddddeeeef", "k3"), wait="handled")
+        texts = bot.sent("fake:1")
+
+    assert (dead.status, dead.code) == ("dead", Code.CONTENT_REFUSED)
+    assert (parked.status, parked.code) == ("parked", Code.DELIVERY_UNCERTAIN)
+    assert done.status == "done"
+    assert texts == ["aaaa", "aaaa", "bbbb", "dddd", "eeee", "f"]
+
+
+async def test_parts_behind_one_that_the_policy_drops_end_with_it_at_a_start_too(
+    autojump_clock: MockClock,
+) -> None:
+    """The process dies while the first part is under way: it is dropped, and nobody has to decide about the rest."""
+    topology = Topology()
+
+    @topology.on("chat.message")
+    async def answer(ctx: Context, message: BusMessage) -> None:
+        ctx.reply("aaaabbbbc", on_uncertain="drop")
+
+    class Slow(FakeChannel):
+        async def send(self, out: Outbound) -> SendOutcome:
+            await trio.sleep(10)
+            return await super().send(out)
+
+    async with Harness(topology, channels=[Slow("fake", SHORT)], store="sqlite-inline") as bot:
+        await bot.say("fake:1", "go")
+        await bot.advance(1)
+        await bot.crash()
+        await bot.settle()
+        rows = bot.outbox("fake:1")
+
+    assert [row.state for row in rows] == [OutboxState.DEAD] * 3
+    assert {row.errors[-1].code for row in rows} == {Code.DELIVERY_UNCERTAIN}
+
+
+async def test_parts_behind_one_that_was_purged_can_be_given_up(autojump_clock: MockClock) -> None:
+    channel = FakeChannel("fake", SHORT)
+    async with Harness(bot_that("reply"), channels=[channel]) as bot:
+        channel.script(NotSent(Code.CONTENT_REFUSED, Permanence.PERMANENT))
+        await bot.say("fake:1", "go")
+        await bot.settle()
+        await bot.runtime.dead_letters.purge(bot.clock.wall_us())
+        purged = bot.outbox("fake:1")[0]
+        await bot.runtime.outbox.resolve(purged.id, "dead")
+        states = [row.state for row in bot.outbox("fake:1")]
+        with pytest.raises(BusError) as refused:
+            await bot.runtime.outbox.resolve(purged.id, "dead")
+
+    assert states == [OutboxState.PURGED, OutboxState.DEAD, OutboxState.DEAD, OutboxState.SENT]
+    assert refused.value.code is Code.INVALID_TRANSITION
