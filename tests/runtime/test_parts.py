@@ -205,3 +205,36 @@ async def test_parts_behind_one_that_was_purged_can_be_given_up(autojump_clock: 
 
     assert states == [OutboxState.PURGED, OutboxState.DEAD, OutboxState.DEAD, OutboxState.SENT]
     assert refused.value.code is Code.INVALID_TRANSITION
+
+
+@pytest.mark.parametrize("ends", ["drop", "cancel"])
+async def test_what_is_behind_a_text_of_many_parts_that_was_given_up_goes_out(
+    ends: str, autojump_clock: MockClock
+) -> None:
+    """More parts than a lane reads at once: they leave memory, and what is behind them was never there."""
+    topology = Topology()
+
+    @topology.on("chat.message")
+    async def answer(ctx: Context, message: BusMessage) -> None:
+        ctx.reply("hi")
+        ctx.reply("aaaa" * 12, on_uncertain="drop")
+        ctx.reply("next")
+
+    class Slow(FakeChannel):
+        async def send(self, out: Outbound) -> SendOutcome:
+            await trio.sleep(5)
+            return await super().send(out)
+
+    channel = Slow("fake", SHORT)
+    channel.script(Sent("1"))
+    async with Harness(topology, channels=[channel]) as bot:
+        await bot.say("fake:1", "go")
+        await bot.advance(1)
+        if ends == "drop":
+            channel.script(Uncertain("no answer"))
+        else:
+            await bot.runtime.outbox.cancel(bot.outbox("fake:1")[1].id)
+        await bot.settle(until_s=100)
+
+        assert bot.sent("fake:1") == ["hi", "next"]
+        assert [row.state for row in bot.outbox("fake:1")[1:-1]] == [OutboxState.DEAD] * 12
