@@ -10,6 +10,7 @@ from trio.testing import MockClock
 from shardline import BusError, BusMessage, Code, Context, Direction, MessageEnvelope, Permanence, Topology
 from shardline.actors.identifiers import new_uuid7
 from shardline.adapters.base import ChannelCaps, NotSent, Outbound, SendOutcome, Sent, Uncertain
+from shardline.runtime.operators import Decision
 from shardline.storage.records import OutboxState
 from shardline.testing import FakeChannel, Harness
 
@@ -238,3 +239,35 @@ async def test_what_is_behind_a_text_of_many_parts_that_was_given_up_goes_out(
 
         assert bot.sent("fake:1") == ["hi", "next"]
         assert [row.state for row in bot.outbox("fake:1")[1:-1]] == [OutboxState.DEAD] * 12
+
+
+@pytest.mark.parametrize("decision", ["sent", "resend", "dead"])
+async def test_a_decision_that_comes_too_late_leaves_the_parts_behind_where_they_are(
+    decision: Decision, autojump_clock: MockClock
+) -> None:
+    """A look-up ends in the very moment in which a person decides: one of them wins, and the text goes on."""
+
+    class Slow(FakeChannel):
+        async def reconcile(self, out: Outbound) -> Sent | NotSent | None:
+            await trio.sleep_until(looked_up_s)
+            return Sent("7")
+
+    late: set[Code] = set()
+    for ticks in [*range(4)] * 5:
+        channel = Slow("fake", attrs.evolve(SHORT, reconciles=True))
+        channel.script(Uncertain("no answer"))
+        looked_up_s = trio.current_time() + 1
+        async with Harness(bot_that("reply"), channels=[channel]) as bot:
+            await bot.say("fake:1", "go")
+            await trio.sleep_until(looked_up_s)
+            for _ in range(ticks):
+                await trio.lowlevel.checkpoint()
+            try:
+                await bot.runtime.outbox.resolve(bot.outbox("fake:1")[0].id, decision)
+            except BusError as refused:
+                late.add(refused.code)
+            await bot.settle(until_s=100)
+            ended = {row.state for row in bot.outbox("fake:1")}
+
+        assert ended <= {OutboxState.SENT, OutboxState.DEAD}
+    assert late == {Code.INVALID_TRANSITION}
