@@ -297,7 +297,8 @@ class Reconciles(Protocol):
     async def reconcile(self, out: Outbound) -> Sent | NotSent | None:
         """Whether this send happened; None where the channel cannot tell any more.
 
-        An error, or a NotSent that is RATE_LIMITED or BAD_TOKEN, is about the question: it is asked again later.
+        An error, or a NotSent that is RATE_LIMITED or BAD_TOKEN, is about the question: it is asked again later. A 429
+        pauses its chat or bot, and is no try.
         """
         ...
 

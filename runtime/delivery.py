@@ -174,16 +174,17 @@ class DeliveryActor:
 
     def _conclude_lookup(self, send: Send, error: BaseException | None, *, timed_out: bool) -> None:
         answer = None if send.answer is None else checked_answer(send.answer)
+        refusal: NotSent | None = None
         if isinstance(answer, NotSent) and answer.code in NOT_NOW:
             # The question was refused, which tells nothing of the send.
-            failed = str(answer.code)
+            failed, refusal = str(answer.code), answer
         elif send.is_answered and not isinstance(answer, Uncertain):
             send.report(LookedUp(send, answer, None))
             return
         else:
             failed = "timed out" if timed_out else "stopped" if error is None else type(error).__name__
         self._log.warning("send.lookup_failed", outbox_id=send.row.record.id, reason=failed)
-        send.report(LookedUp(send, None, failed))
+        send.report(LookedUp(send, refusal, failed))
 
 
 def _nothing() -> None:

@@ -14,6 +14,7 @@ from ..actors.message import Direction
 from ..actors.storable import check_storable
 from ..storage.records import Failure, InboxRecord, InboxStatus, OutboxRecord, OutboxState
 from .ends import has_ended, send_has_ended
+from .parts import PART_STEP
 from .receipt import Receipt
 from .topic_handler import turn_here
 
@@ -71,7 +72,7 @@ async def publish_handled(
     if direction is Direction.OUTBOUND:
         # A send waits for no turn, so a turn can wait for it, also for one of its own conversation.
         receipt = await publish()
-        return _sent(await end_of_send(receipt.event_id, services), receipt)
+        return _sent(await end_of_text(receipt.event_id, services), receipt)
     with _held(key, services):
         receipt = await publish()
         return _handled(await _end_of_message(receipt.event_id, services), receipt)
@@ -85,7 +86,7 @@ async def _end_of_message(row_id: int, services: Services) -> InboxRecord:
     return await services.ends.wait_message(row_id)
 
 
-async def end_of_send(row_id: int, services: Services) -> OutboxRecord:
+async def _end_of_send(row_id: int, services: Services) -> OutboxRecord:
     """Wait until a stored send is sent, dead or left to a person.
 
     Raises:
@@ -100,6 +101,35 @@ async def end_of_send(row_id: int, services: Services) -> OutboxRecord:
         if send_has_ended(record) or not is_open:
             return record
     return await services.ends.wait_send(row_id)
+
+
+async def end_of_text(row_id: int, services: Services) -> OutboxRecord:
+    """Wait until all parts of a stored text are sent, pieces of them too, or one of them has ended otherwise.
+
+    Args:
+        row_id: Of its first part.
+        services: The runtime's parts.
+    Returns:
+        The part that is not sent, for what is behind it is held; the first one where all are.
+    Raises:
+        BusError: BUS_CLOSED, the runtime stops first.
+    """
+    first = part = await _end_of_send(row_id, services)
+    while part.state is OutboxState.SENT:
+        following = _part_behind(part, services)
+        if following is None:
+            return first
+        part = await _end_of_send(following, services)
+    return part
+
+
+def _part_behind(record: OutboxRecord, services: Services) -> int | None:
+    """The row behind a part that was sent: the next piece of it, if it was cut once more, or the next part."""
+    for part in (record.part + 1, record.part // PART_STEP * PART_STEP + PART_STEP):
+        stored = services.store.reader.find_outbox(record.channel, record.idempotency_key, part)
+        if stored is not None:
+            return stored.record.id
+    return None
 
 
 def _held(key: str, services: Services) -> AbstractContextManager[None]:
@@ -146,4 +176,4 @@ def code_of(last: Failure | None, otherwise: Code) -> Code:
     return Code(last.code) if last is not None and last.code in Code.__members__ else otherwise
 
 
-__all__ = ["Handled", "code_of", "end_of_send", "publish_handled"]
+__all__ = ["Handled", "code_of", "end_of_text", "publish_handled"]

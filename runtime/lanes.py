@@ -274,6 +274,7 @@ class Lanes(Generic[Row]):
         for row in [row for row in lane.queue if is_gone(row)]:
             lane.queue.remove(row)
             self.release(row)
+        self._want_page(lane)
 
     def read_again(self, key: str, seq: int) -> None:
         """Rows of the conversation from that place on were passed over: read them again."""
@@ -390,7 +391,7 @@ class Lanes(Generic[Row]):
         return bool(rows)
 
     def _want_page(self, lane: Lane[Row]) -> None:
-        if not lane.queue and lane.due_us is None:
+        if lane.more and not lane.queue and lane.due_us is None:
             self._hungry[lane.key] = lane
 
     def _evict(self, key: str) -> None:

@@ -72,7 +72,7 @@ def moves_of_decision(
     """The transitions that a decision about one send means, its own first; the further parts go with it.
 
     Sent, sent again or requeued: the parts that it alone held arrive anew behind it. Given up or taken back: they end
-    dead with its code. Giving up a dead send ends the parts that it holds.
+    dead with its code. Giving up a dead send, a purged one too, ends the parts that it holds.
 
     Args:
         record: The send decided about, as stored.
@@ -83,7 +83,7 @@ def moves_of_decision(
         BusError: as `outbox_move`.
     """
     later = [stored.record for stored in parts if is_later_part(stored.record, record)]
-    if isinstance(event, ResolveDead) and record.state is OutboxState.DEAD:
+    if isinstance(event, ResolveDead) and record.state in (OutboxState.DEAD, OutboxState.PURGED):
         code = record.errors[-1].code if record.errors else event.code
         ended = _end(later, code, now_us)
         # Nothing to end: the decision is about the dead send itself, and refused.

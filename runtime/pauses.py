@@ -55,12 +55,7 @@ class Pauses:
             if outcome.code is Code.BAD_TOKEN:
                 self._stop()
             elif outcome.code is Code.RATE_LIMITED and after.wait_us is not None:
-                chat_id = None if outcome.scope == "bot" else self._line.chat_id(after.conversation_key)
-                self._line.pause(chat_id, after.wait_us / 1e6)
-                key = self._key(chat_id)
-                self.stored[key] = due_us = now_us + after.wait_us
-                value = pack_plain([due_us, after.wait_us], limit_bytes=_FACT_BYTES, what="pause")
-                return (Fact(NAMESPACE, key, value),)
+                return self.begin(outcome, after.conversation_key, after.wait_us, now_us)
         elif self.stored and isinstance(outcome, Sent):
             keys = (self._key(None), self._key(self._line.chat_id(after.conversation_key)))
             over = [key for key in keys if self.stored.get(key, now_us + 1) <= now_us]
@@ -68,6 +63,25 @@ class Pauses:
                 del self.stored[key]
             return tuple(Fact(NAMESPACE, key, None) for key in over)
         return ()
+
+    def begin(self, refusal: NotSent, conversation_key: str, wait_us: int, now_us: int) -> tuple[Fact, ...]:
+        """Put the pause that a 429 asks for in force.
+
+        Args:
+            refusal: Says whom it concerns.
+            conversation_key: Whose send or look-up was refused.
+            wait_us: How long, microseconds.
+            now_us: Wall clock, microseconds since 1970 UTC.
+        Returns:
+            What to store.
+        """
+        chat_id = None if refusal.scope == "bot" else self._line.chat_id(conversation_key)
+        # A longer one that is on stays, on disk too: two sends may have been under way when it began.
+        wait_us = round(self._line.pause(chat_id, wait_us / 1e6) * 1e6)
+        key = self._key(chat_id)
+        self.stored[key] = due_us = now_us + wait_us
+        value = pack_plain([due_us, wait_us], limit_bytes=_FACT_BYTES, what="pause")
+        return (Fact(NAMESPACE, key, value),)
 
     def restore(self, reader: Reader, now_us: int) -> tuple[Fact, ...]:
         """Put the pauses of the last run in force: each for what is left of it, never longer than it was.

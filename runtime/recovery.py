@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ..storage.commands import Commit, InboxMove, OutboxMove
 from ..storage.records import OnUncertain, StoredOutbox
 from .gate import Gate
+from .outbox_holds import is_drop, moves_of_drop
 from .retry import RetryPolicy
 from .send_outcome import SendPolicy, found_moves
 from .suspects import recover
@@ -83,4 +84,7 @@ def _found_flying(row: StoredOutbox, services: Services, now_us: int) -> tuple[O
         policy = SendPolicy(RetryPolicy(), row.content.on_uncertain or OnUncertain.PARK, can_look_up=False)
     else:
         policy = delivery.policy_of(row.content)
-    return found_moves(row.record, policy, now_us=now_us, unit=services.random.random())
+    moves = found_moves(row.record, policy, now_us=now_us, unit=services.random.random())
+    if is_drop(moves[-1]):
+        moves = (*moves, *moves_of_drop(moves[-1], services.store.reader, now_us=now_us))
+    return moves

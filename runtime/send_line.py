@@ -159,15 +159,16 @@ class SendLine(Generic[J]):
         """What the channel calls the conversation's chat."""
         return self._chat_of(key).id
 
-    def pause(self, chat_id: str | None, wait_s: float) -> None:
-        """Start nothing for one chat (None: for all) for so long; a longer pause that is on stays."""
+    def pause(self, chat_id: str | None, wait_s: float) -> float:
+        """Start nothing for one chat (None: for all) for so long; a longer pause that is on stays; how long it is."""
         until_s = trio.current_time() + wait_s
         if chat_id is None:
-            self._bot_paused_s = max(self._bot_paused_s, until_s)
+            self._bot_paused_s = until_s = max(self._bot_paused_s, until_s)
         else:
-            self._paused_s[chat_id] = max(self._paused_s.get(chat_id, until_s), until_s)
+            self._paused_s[chat_id] = until_s = max(self._paused_s.get(chat_id, until_s), until_s)
         self._sweep_later(wait_s)
         self._look_again(lambda entry: chat_id is None or entry.chat.id == chat_id)
+        return until_s - trio.current_time()
 
     def hold(self, wait_s: float) -> None:
         """Start nothing for so long, then one send alone, until `let_go` or `let_one`."""
@@ -284,9 +285,8 @@ class SendLine(Generic[J]):
         if self._is_serving:
             self._must_serve = True
             return
-        self._is_serving = True
+        self._is_serving = self._must_serve = True
         try:
-            self._must_serve = True
             while self._must_serve:
                 self._must_serve = False
                 self._serve_once()

@@ -59,13 +59,13 @@ def outcome_moves(
         case NotSent(code=Code.BAD_TOKEN as code):
             event = Defer(code=str(code))
         case NotSent(code=Code.RATE_LIMITED as code, retry_after_s=after_s):
-            pause_us = wait_us if after_s is None else _pause_us(after_s, unit)
-            event = Defer(now_us + pause_us, pause_us, str(code))
+            rest_us = wait_us if after_s is None else pause_us(after_s, unit)
+            event = Defer(now_us + rest_us, rest_us, str(code))
         case NotSent(permanence=Permanence.UNCERTAIN, code=code):
             return _unknown(record, str(code), policy, now_us, wait_us)
         case NotSent(code=code, permanence=permanence, retry_after_s=after_s, text=text):
             said = text or code.meaning
-            wait_us = wait_us if after_s is None else max(wait_us, _pause_us(after_s, unit))
+            wait_us = wait_us if after_s is None else max(wait_us, pause_us(after_s, unit))
             is_hopeless = permanence is Permanence.PERMANENT or code is Code.TOO_LARGE
             if is_hopeless or policy.retry.is_spent(record.attempts):
                 event = Failed(str(code), said)
@@ -100,7 +100,7 @@ def lets_next_go(record: OutboxRecord) -> bool:
     )
 
 
-def _pause_us(after_s: float, unit: float) -> int:
+def pause_us(after_s: float, unit: float) -> int:
     """What a platform asks for, a little longer so that not all come back at once; never nothing, whatever it asks."""
     return round(max(MIN_DELAY_S, after_s + unit * PAUSE_JITTER_S) * 1e6)
 

@@ -16,7 +16,7 @@ from ..storage.records import OnUncertain, OutboundContent, OutboxRecord, Outbox
 from .argument_checks import check_kind, check_timeout
 from .content_checks import checked_content
 from .context_checks import checked_policy
-from .handled import code_of, end_of_send
+from .handled import code_of, end_of_text
 from .loops import check_trio_task
 from .publish_send import publish_send
 from .surroundings import check_channel
@@ -105,15 +105,8 @@ class Sender:
         outcomes = await publish_send(channel, key, name, stored, services)
         was_sent = all(self._was_sent(outcome) for outcome in outcomes)
         with trio.move_on_at(due_s):
-            first: OutboxRecord | None = None
-            for outcome in outcomes:
-                record = await end_of_send(outcome.id, services)
-                first = first or record
-                if record.state is not OutboxState.SENT:
-                    # What is behind it is held: this is where the send stands.
-                    return _delivered(record, was_sent=False)
-            if first is not None:
-                return _delivered(first, was_sent=was_sent)
+            record = await end_of_text(outcomes[0].id, services)
+            return _delivered(record, was_sent=was_sent and record.state is OutboxState.SENT)
         return Delivered(status="pending", outbox_id=outcomes[0].id)
 
     def _was_sent(self, outcome: Stored | Duplicate) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ..actors.errors import BusError, Code
 from ..actors.value import changed
 from ..storage.commands import Committed
+from ..storage.records import OutboxState
 from .inbox_rules import Requeue as RequeueEvent
 from .inbox_rules import inbox_move
 from .outbox_holds import is_later_part, moves_of_decision
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ..storage.records import OutboxRecord
     from .services import Services
     from .shard import ShardActor
+    from .turn_plan import OutboxLane
 
 
 class ShardDesk:
@@ -71,6 +73,7 @@ class ShardDesk:
         outbox = self._shard.outbox
 
         def then(committed: Committed) -> None:
+            self._drop_later_parts(record)
             # What it blocked came before what arrives now.
             self._go_on_behind(record)
             for moved_id, seq in committed.tails:
@@ -89,6 +92,9 @@ class ShardDesk:
         lanes, lane = outbox.lanes, outbox.lanes.find(record.conversation_key)
         if lane is None:
             return
+        if _is_at_work(lane, record):
+            # Its parts wait for its end anyway, and stay: where it is quicker than the decision, that one is refused.
+            return
         if lane.queue and lane.queue[0].record.id == record.id:
             if lane.due_us is not None:
                 lanes.wake(lane)
@@ -96,7 +102,13 @@ class ShardDesk:
             outbox.look(lane)
         else:
             lanes.pass_over(lane, place_of(record))
-        lanes.drop(lane, lambda row: is_later_part(row.record, record))
+        self._drop_later_parts(record)
+
+    def _drop_later_parts(self, record: OutboxRecord) -> None:
+        lanes = self._shard.outbox.lanes
+        lane = lanes.find(record.conversation_key)
+        if lane is not None:
+            lanes.drop(lane, lambda row: is_later_part(row.record, record))
 
     def _go_on_behind(self, record: OutboxRecord) -> None:
         """The decision is on disk: what the send blocked goes on."""
@@ -104,6 +116,15 @@ class ShardDesk:
         if delivery is not None and delivery.adapter.caps.block_on_uncertain:
             self._shard.outbox.lanes.read_again(record.conversation_key, place_of(record))
             self._shard.flush_soon()
+
+
+def _is_at_work(lane: OutboxLane, record: OutboxRecord) -> bool:
+    """Whether the send is being started, looked up, or sent again: it has left the queue of a lane that is busy."""
+    if not lane.busy or any(row.record.id == record.id for row in lane.queue):
+        return False
+    if record.state is OutboxState.UNCERTAIN:
+        return record.next_attempt_at_us is not None
+    return record.state in (OutboxState.READY, OutboxState.FAILED)
 
 
 def _too_late(what: str, row_id: int, cause: BusError) -> BusError:

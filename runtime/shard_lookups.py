@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..actors.errors import Code
+from ..storage.commands import Commit, Committed
 from ..storage.records import OnUncertain
 from .channel import NotSent, Sent
 from .outbox_rules import Drop, OutboxEvent, ReconciledNotSent, ReconciledSent, outbox_move
-from .send_outcome import retry_wait_us
+from .send_outcome import pause_us, retry_wait_us
 from .shard_messages import LookedUp
 
 if TYPE_CHECKING:
@@ -24,6 +26,9 @@ def end_lookup(outbox: ShardOutbox, message: LookedUp, services: Services) -> No
         send.free_slot()
         return
     if message.failed is not None:
+        if isinstance(message.outcome, NotSent) and message.outcome.code is Code.RATE_LIMITED:
+            _pause(outbox, send, message.outcome, services)
+            return
         send.row.lookups += 1
         if not send.delivery.retry.is_spent(send.row.lookups):
             _hold(outbox, send, services)
@@ -52,6 +57,19 @@ def _hold(outbox: ShardOutbox, send: Send, services: Services) -> None:
     outbox.back_off(send.lane, send.row, round(wait_s * 1e6))
 
 
+def _pause(outbox: ShardOutbox, send: Send, refusal: NotSent, services: Services) -> None:
+    """A 429 is no try of a look-up either: it pauses its scope, and the question is put again after that."""
+    row, shard, now_us, unit = send.row, send.shard, services.clock.wall_us(), services.random.random()
+    if refusal.retry_after_s is None:
+        wait_us = round(send.delivery.retry.delay_s(row.lookups, unit) * 1e6)
+    else:
+        wait_us = pause_us(refusal.retry_after_s, unit)
+    facts = send.delivery.pauses.begin(refusal, row.record.conversation_key, wait_us, now_us)
+    _leave_slot(outbox, send)
+    outbox.back_off(send.lane, row, wait_us)
+    shard.submit(Commit(shard=shard.number, epoch=shard.epoch, at_us=now_us, facts=facts), _nothing)
+
+
 def _undecided(outbox: ShardOutbox, send: Send, services: Services) -> None:
     """The channel cannot tell: the policy decides. Nothing changes on disk until something is sent."""
     row, retry = send.row, send.delivery.retry
@@ -62,6 +80,10 @@ def _undecided(outbox: ShardOutbox, send: Send, services: Services) -> None:
     row.is_parked = True
     services.ends.left_to_a_person(row.record)
     outbox.look(send.lane)
+
+
+def _nothing(_: Committed) -> None:
+    """The pause is in force already."""
 
 
 def _leave_slot(outbox: ShardOutbox, send: Send) -> None:

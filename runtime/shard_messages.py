@@ -125,7 +125,10 @@ class SendEnded:
 
 @value
 class LookedUp:
-    """A look-up of an uncertain send has ended; `failed` names the error of one that could not be done."""
+    """A look-up of an uncertain send has ended; `failed` names the error of one that could not be done.
+
+    `outcome` is then the refusal of the question, where the channel gave one.
+    """
 
     send: Send
     outcome: Sent | NotSent | None

@@ -99,7 +99,8 @@ def unreachable(store: Path, limit: int, offset: int, as_json: bool) -> None:
     )
 
 
-@click.command("forget")
+# The address of a group of Telegram begins with a minus: it is no option.
+@click.command("forget", context_settings={"ignore_unknown_options": True})
 @click.argument("what", type=click.Choice(["unreachable", "alias"]))
 @click.argument("channel", type=TEXT)
 @click.argument("name", type=TEXT)

@@ -228,6 +228,7 @@ class _Pass:
                 )
             elif chain.hseq == head.hseq and chain.h != head.h:
                 self._found("head", shard, head.hseq, "is not the row that the stored head names")
+            self._look_beyond(shard, head)
             kept = self._kept.get(shard)
             if kept is not None and kept.hseq > head.hseq:
                 self._found(
@@ -235,6 +236,19 @@ class _Pass:
                 )
             elif kept is not None and 0 < kept.hseq <= chain.pruned:
                 self._compare_pruned(shard, kept)
+
+    def _look_beyond(self, shard: int, head: Head) -> None:
+        """An anchor stays when the end of a chain is cut off together with its head."""
+        beyond = [hseq for of, hseq in self._anchors if of == shard and hseq > head.hseq]
+        if not beyond:
+            return
+        # Made by a commit between the two reads?
+        now = max(
+            (cast("int", row[0]) for row in self._ask("SELECT hseq FROM shard WHERE shard = ?", shard)),
+            default=0,
+        )
+        for hseq in sorted(hseq for hseq in beyond if hseq > now):
+            self._found("anchor", shard, hseq, f"is not there, and an anchor names it: the head is row {now}")
 
     def _compare_pruned(self, shard: int, kept: Head) -> None:
         """The row that a kept head names is pruned: an anchor may still tell."""

@@ -17,7 +17,7 @@ from tests.kits.operated import operate
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A text of four parts with an unknown second one, a chat that moved, a recipient that blocked the bot."""
+    """A text of four parts with an unknown second one, a group that moved, a recipient that blocked the bot."""
     path = tmp_path_factory.mktemp("recipients") / "bot.db"
 
     async def main() -> None:
@@ -32,7 +32,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
             with trio.fail_after(30):
                 for key, text, *outcomes in (
                     ("split", "aaaabbbbccccdddd", Sent("1"), Uncertain("no answer")),
-                    ("old", "b", NotSent(Code.RECIPIENT_NOT_FOUND, Permanence.PERMANENT, moved_to="new")),
+                    ("-4001", "b", NotSent(Code.RECIPIENT_NOT_FOUND, Permanence.PERMANENT, moved_to="new")),
                     ("blocked", "c", NotSent(Code.RECIPIENT_BLOCKED, Permanence.PERMANENT)),
                 ):
                     channel.script(*outcomes)
@@ -58,7 +58,7 @@ def test_held_parts_can_be_chosen(store: Path) -> None:
 
 def test_moved_chats_are_listed(store: Path) -> None:
     [line] = _shown(store, "aliases")
-    assert (line["channel"], line["old"], line["new"]) == ("fake", "old", "new")
+    assert (line["channel"], line["old"], line["new"]) == ("fake", "-4001", "new")
     assert "new" in operate("outbox", "aliases", "--store", store).stdout
     assert _shown(store, "aliases", "--offset", "1") == []
 
@@ -72,7 +72,7 @@ def test_who_cannot_be_reached_is_listed(store: Path) -> None:
 def test_a_person_lifts_a_mark_and_undoes_a_move_at_rest(store: Path, tmp_path: Path) -> None:
     rest = tmp_path / "bot.db"
     copy_store(store, rest)
-    for what, name, lists in (("unreachable", "fake:blocked", "unreachable"), ("alias", "old", "aliases")):
+    for what, name, lists in (("unreachable", "fake:blocked", "unreachable"), ("alias", "-4001", "aliases")):
         words = ("outbox", "forget", what, "fake", name, "--store", rest)
         ended = operate(*words, "--yes", "--json")
         told = json.loads(ended.stdout)

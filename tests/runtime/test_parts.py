@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import attrs
 import pytest
+import trio
 from trio.testing import MockClock
 
-from shardline import BusError, BusMessage, Code, Context, Direction, MessageEnvelope, Topology
+from shardline import BusError, BusMessage, Code, Context, Direction, MessageEnvelope, Permanence, Topology
 from shardline.actors.identifiers import new_uuid7
-from shardline.adapters.base import ChannelCaps
+from shardline.adapters.base import ChannelCaps, NotSent, Outbound, SendOutcome, Sent, Uncertain
+from shardline.runtime.operators import Decision
+from shardline.storage.records import OutboxState
 from shardline.testing import FakeChannel, Harness
 
 SHORT = ChannelCaps(max_text=4)
@@ -142,3 +145,129 @@ async def test_parts_keep_their_order_beside_a_full_window(autojump_clock: MockC
         await bot.settle()
 
         assert "".join(bot.sent("fake:1")) == "".join(texts)
+
+
+async def test_whoever_waits_for_an_outbound_message_waits_for_all_its_parts(
+    autojump_clock: MockClock,
+) -> None:
+    channel = FakeChannel("fake", SHORT)
+    async with Harness(bot_that("reply"), channels=[channel]) as bot:
+        channel.script(Sent("1"), NotSent(Code.CONTENT_REFUSED, Permanence.PERMANENT))
+        dead = await bot.runtime.publish(outbound("aaaabbbbc", "k1"), wait="handled")
+        channel.script(Sent("1"), Sent("2"), Uncertain("no answer"))
+        parked = await bot.runtime.publish(outbound("aaaabbbbc", "k2"), wait="handled")
+        done = await bot.runtime.publish(outbound("ddddeeeef", "k3"), wait="handled")
+        texts = bot.sent("fake:1")
+
+    assert (dead.status, dead.code) == ("dead", Code.CONTENT_REFUSED)
+    assert (parked.status, parked.code) == ("parked", Code.DELIVERY_UNCERTAIN)
+    assert done.status == "done"
+    assert texts == ["aaaa", "aaaa", "bbbb", "dddd", "eeee", "f"]
+
+
+async def test_parts_behind_one_that_the_policy_drops_end_with_it_at_a_start_too(
+    autojump_clock: MockClock,
+) -> None:
+    """The process dies while the first part is under way: it is dropped, and nobody has to decide about the rest."""
+    topology = Topology()
+
+    @topology.on("chat.message")
+    async def answer(ctx: Context, message: BusMessage) -> None:
+        ctx.reply("aaaabbbbc", on_uncertain="drop")
+
+    class Slow(FakeChannel):
+        async def send(self, out: Outbound) -> SendOutcome:
+            await trio.sleep(10)
+            return await super().send(out)
+
+    async with Harness(topology, channels=[Slow("fake", SHORT)], store="sqlite-inline") as bot:
+        await bot.say("fake:1", "go")
+        await bot.advance(1)
+        await bot.crash()
+        await bot.settle()
+        rows = bot.outbox("fake:1")
+
+    assert [row.state for row in rows] == [OutboxState.DEAD] * 3
+    assert {row.errors[-1].code for row in rows} == {Code.DELIVERY_UNCERTAIN}
+
+
+async def test_parts_behind_one_that_was_purged_can_be_given_up(autojump_clock: MockClock) -> None:
+    channel = FakeChannel("fake", SHORT)
+    async with Harness(bot_that("reply"), channels=[channel]) as bot:
+        channel.script(NotSent(Code.CONTENT_REFUSED, Permanence.PERMANENT))
+        await bot.say("fake:1", "go")
+        await bot.settle()
+        await bot.runtime.dead_letters.purge(bot.clock.wall_us())
+        purged = bot.outbox("fake:1")[0]
+        await bot.runtime.outbox.resolve(purged.id, "dead")
+        states = [row.state for row in bot.outbox("fake:1")]
+        with pytest.raises(BusError) as refused:
+            await bot.runtime.outbox.resolve(purged.id, "dead")
+
+    assert states == [OutboxState.PURGED, OutboxState.DEAD, OutboxState.DEAD, OutboxState.SENT]
+    assert refused.value.code is Code.INVALID_TRANSITION
+
+
+@pytest.mark.parametrize("ends", ["drop", "cancel"])
+async def test_what_is_behind_a_text_of_many_parts_that_was_given_up_goes_out(
+    ends: str, autojump_clock: MockClock
+) -> None:
+    """More parts than a lane reads at once: they leave memory, and what is behind them was never there."""
+    topology = Topology()
+
+    @topology.on("chat.message")
+    async def answer(ctx: Context, message: BusMessage) -> None:
+        ctx.reply("hi")
+        ctx.reply("aaaa" * 12, on_uncertain="drop")
+        ctx.reply("next")
+
+    class Slow(FakeChannel):
+        async def send(self, out: Outbound) -> SendOutcome:
+            await trio.sleep(5)
+            return await super().send(out)
+
+    channel = Slow("fake", SHORT)
+    channel.script(Sent("1"))
+    async with Harness(topology, channels=[channel]) as bot:
+        await bot.say("fake:1", "go")
+        await bot.advance(1)
+        if ends == "drop":
+            channel.script(Uncertain("no answer"))
+        else:
+            await bot.runtime.outbox.cancel(bot.outbox("fake:1")[1].id)
+        await bot.settle(until_s=100)
+
+        assert bot.sent("fake:1") == ["hi", "next"]
+        assert [row.state for row in bot.outbox("fake:1")[1:-1]] == [OutboxState.DEAD] * 12
+
+
+@pytest.mark.parametrize("decision", ["sent", "resend", "dead"])
+async def test_a_decision_that_comes_too_late_leaves_the_parts_behind_where_they_are(
+    decision: Decision, autojump_clock: MockClock
+) -> None:
+    """A look-up ends in the very moment in which a person decides: one of them wins, and the text goes on."""
+
+    class Slow(FakeChannel):
+        async def reconcile(self, out: Outbound) -> Sent | NotSent | None:
+            await trio.sleep_until(looked_up_s)
+            return Sent("7")
+
+    late: set[Code] = set()
+    for ticks in [*range(4)] * 5:
+        channel = Slow("fake", attrs.evolve(SHORT, reconciles=True))
+        channel.script(Uncertain("no answer"))
+        looked_up_s = trio.current_time() + 1
+        async with Harness(bot_that("reply"), channels=[channel]) as bot:
+            await bot.say("fake:1", "go")
+            await trio.sleep_until(looked_up_s)
+            for _ in range(ticks):
+                await trio.lowlevel.checkpoint()
+            try:
+                await bot.runtime.outbox.resolve(bot.outbox("fake:1")[0].id, decision)
+            except BusError as refused:
+                late.add(refused.code)
+            await bot.settle(until_s=100)
+            ended = {row.state for row in bot.outbox("fake:1")}
+
+        assert ended <= {OutboxState.SENT, OutboxState.DEAD}
+    assert late == {Code.INVALID_TRANSITION}

@@ -177,3 +177,22 @@ async def test_it_takes_all_that_a_handler_may_send(autojump_clock: MockClock) -
     assert (gone.status, gone.code) == ("dead", Code.NOT_FOUND)
     assert (again.status, again.deduped) == ("sent", True)
     assert refused.value.code is Code.IDENTITY_MISMATCH
+
+
+async def test_it_waits_for_the_pieces_of_a_text_that_was_cut_once_more(autojump_clock: MockClock) -> None:
+    """The platform found a part too long: it is sent when its last piece is, and dead where a piece is."""
+    too_long = NotSent(Code.TOO_LARGE, Permanence.PERMANENT)
+    channel = FakeChannel("fake", ChannelCaps(max_text=6))
+    async with Harness(silent(), channels=[channel]) as bot:
+        send = bot.runtime.sender.send
+        channel.script(too_long, Sent("1"), NotSent(Code.CONTENT_REFUSED, Permanence.PERMANENT, text="no"))
+        dead = await send("fake", "fake:1", "aaabbbcccddd", "k1")
+        channel.script(too_long)
+        sent = await send("fake", "fake:2", "aaabbbcccddd", "k2")
+        texts = bot.sent("fake:2")
+        again = await send("fake", "fake:2", "aaabbbcccddd", "k2")
+
+    assert (dead.status, dead.code) == ("dead", Code.CONTENT_REFUSED)
+    assert (sent.status, sent.deduped) == ("sent", False)
+    assert texts == ["aaa", "bbb", "cccddd"]
+    assert (again.status, again.deduped, again.outbox_id) == ("sent", True, sent.outbox_id)

@@ -241,6 +241,20 @@ def test_an_anchor_that_names_another_row_is_found(store: Path) -> None:
     assert places(judge(store)) == [("anchor", shard, hseq)]
 
 
+def test_an_anchor_that_names_a_row_behind_the_head_is_found(store: Path) -> None:
+    """The end of a chain was cut off together with its head; the anchor of a row in it is still there."""
+    *_, (_, shard, before), (_, _, hseq) = longest(rows_of(store))
+    edit(
+        store,
+        f"INSERT INTO anchor SELECT shard, hseq, h, at FROM history WHERE shard = {shard} AND hseq = {hseq}",
+        f"UPDATE shard SET hseq = {before}, h = (SELECT h FROM history WHERE shard = {shard} AND hseq = {before})"
+        f" WHERE shard = {shard}",
+        f"DELETE FROM history WHERE shard = {shard} AND hseq = {hseq}",
+    )
+
+    assert places(judge(store)) == [("anchor", shard, hseq)]
+
+
 async def test_beside_an_owner_at_work_nothing_is_made_up(tmp_path: Path) -> None:
     """The history grows and its rows move on while it is read."""
     channel = FakeChannel()
