@@ -33,6 +33,27 @@ def check_files(path: Path) -> None:
             raise BusError(Code.UNSAFE_FILESYSTEM, f"{beside} is no regular file", path=str(beside))
 
 
+def check_only_name(path: Path) -> None:
+    """Refuse to own a store whose file has a second name: each name would have a lock and a log of its own.
+
+    Raises:
+        BusError: UNSAFE_FILESYSTEM.
+    """
+    try:
+        names = path.lstat().st_nlink
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _unusable(path, error) from error
+    if names > 1:
+        raise BusError(
+            Code.UNSAFE_FILESYSTEM,
+            f"{path} is one of {names} names of the same file (hard links): another process could open the store "
+            "under another name; take the other names away (find -samefile shows them), and back up with a copy",
+            path=str(path),
+        )
+
+
 def create_private(path: Path) -> bool:
     """Create an empty file with mode 0600, whatever the umask; SQLite gives its log the same mode.
 
