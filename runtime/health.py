@@ -17,6 +17,7 @@ from .breaker import CircuitState
 from .defaults import LOG_WARN_BYTES, TURN_OVERDUE_S
 
 if TYPE_CHECKING:
+    from ..storage.condition import Moved
     from .channel_status import ChannelStatus
     from .edge_report import EdgeReport
     from .intake import IntakeStatus
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 Word = Literal[
     "store_failing",
+    "store_moved",
     "log_grown",
     "intake_paused",
     "turns_overdue",
@@ -81,12 +83,14 @@ class Facts:
 
     Attributes:
         trouble: What keeps the store from writing.
+        moved: Which of its files is no longer at its path.
         log_bytes: Length of the store's write-ahead log.
         edges: Adapters by name, as their supervisor sees them, and what they say of themselves.
         dead: Messages and sends that died in this run.
     """
 
     trouble: Code | None
+    moved: Moved | None
     log_bytes: int
     intake: IntakeStatus
     overdue_turns: int
@@ -99,6 +103,20 @@ class Facts:
 
 
 _MIB: Final = 1024 * 1024
+_MOVED: Final[Mapping[Moved, Reason]] = {
+    "file": Reason(
+        word="store_moved",
+        state=HealthState.FAILING,
+        text="the store's file was moved, replaced or deleted: the next start will not find what is stored now",
+        action="Put the very file back (`mv`, no copy) while the bot runs; leave the files beside it where they are.",
+    ),
+    "log": Reason(
+        word="store_moved",
+        state=HealthState.FAILING,
+        text="the store's log (-wal) was moved or deleted: a crash now would lose what it holds",
+        action="Stop the bot in good order, which copies the log into the store; then start it again.",
+    ),
+}
 _WORST: Final = (HealthState.OK, HealthState.DEGRADED, HealthState.FAILING)
 
 
@@ -111,6 +129,8 @@ def judge(facts: Facts) -> Iterator[Reason]:
             text=f"the store takes nothing: {facts.trouble}",
             action=facts.trouble.action,
         )
+    if facts.moved is not None:
+        yield _MOVED[facts.moved]
     if facts.log_bytes > LOG_WARN_BYTES:
         yield Reason(
             word="log_grown",

@@ -64,6 +64,7 @@ class HealthWatch:
         return Facts(
             # While nothing but messages comes in, no commit waits: they are refused.
             trouble=condition.code or services.intake.store.current_code,
+            moved=condition.moved,
             # A log that grew in a burst is given back by itself; only one that a reader keeps is a fault.
             log_bytes=condition.log.size_bytes if condition.log.pinned_s else 0,
             intake=services.intake.status(),

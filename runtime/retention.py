@@ -19,6 +19,7 @@ from ..actors.given import is_number
 from ..storage.commands import Commit
 from ..storage.pruning import Ages, PruneKind
 from .defaults import DEDUPE_HORIZON_S, HISTORY_S, PRUNE_EVERY_S, PRUNE_ROWS, PRUNE_SHARE, RETENTION_S
+from .steady_wall import SteadyWall
 
 if TYPE_CHECKING:
     from .services import Services
@@ -90,10 +91,12 @@ class Pruner:
     def __init__(self, services: Services, retention: Retention) -> None:
         self._services = services
         self._retention = retention
+        self._wall = SteadyWall(services.clock, _longest_s(retention, services.topology))
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Prune until cancelled."""
         task_status.started()
+        self._wall.now_us()
         while True:
             await trio.sleep(PRUNE_EVERY_S)
             try:
@@ -112,7 +115,7 @@ class Pruner:
         """
         services = self._services
         began_s = trio.current_time()
-        ages = ages_at(services.clock.wall_us(), self._retention, services.topology)
+        ages = ages_at(self._wall.now_us(), self._retention, services.topology)
         counts: Counter[str] = Counter()
         for kind in _KINDS:
             after: int | None = 0
@@ -147,6 +150,13 @@ class Pruner:
             took_s = trio.current_time() - began_s
             await trio.sleep(min(max(_MIN_PAUSE_S, took_s * (1 / PRUNE_SHARE - 1)), _MAX_PAUSE_S))
         return past.after
+
+
+def _longest_s(retention: Retention, topology: FrozenTopology) -> float:
+    """How long what is not kept for ever is kept at most."""
+    times = [retention.messages_s, retention.keys_s, retention.history_s]
+    times += [topic.retention_s for topic in topology.events.values() if topic.retention_s is not None]
+    return max((seconds for seconds in times if seconds != math.inf), default=math.inf)
 
 
 def _before(now_us: int, age_s: float) -> int:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import attrs
 
 from ..actors.errors import Code
+
+Moved = Literal["file", "log"]
+"""Which file of a store is no longer where the next start looks for it."""
 
 
 @attrs.frozen
@@ -28,11 +33,13 @@ class StoreCondition:
         code: What keeps commits waiting, such as STORE_FULL; None while none waits.
         waiting: How many.
         log: The write-ahead log.
+        moved: What was moved, replaced or deleted while the store is open; None for nothing.
     """
 
     code: Code | None = None
     waiting: int = 0
     log: LogState = LogState()
+    moved: Moved | None = None
 
 
-__all__ = ["LogState", "StoreCondition"]
+__all__ = ["LogState", "Moved", "StoreCondition"]

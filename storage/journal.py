@@ -20,7 +20,7 @@ from ..actors.clock import Clock
 from ..actors.errors import BusError, Code, error_code_of
 from ..actors.failpoints import NO_FAILPOINTS, FailPointError, FailPoints
 from .commands import Commit, Committed, Duplicate, Leased, Outcome, Part, Publish, Refused, Stored, TakeLease
-from .condition import LogState, StoreCondition
+from .condition import LogState, Moved, StoreCondition
 from .drive import Drive, InlineDrive, ThreadDrive
 from .port import Caps, Reader, Settle, StoreInfo
 from .writing import Applies, BatchWriter, Delivery
@@ -38,6 +38,10 @@ class Files(Protocol):
 
     def log(self) -> LogState:
         """How the write-ahead log is; at once, without the disk."""
+        ...
+
+    def moved(self) -> Moved | None:
+        """Which file is no longer at its path; at once."""
         ...
 
     def close_reader(self) -> None:
@@ -141,7 +145,8 @@ class Journal:
         # The writer may work on another thread; each of these is read whole.
         waiting, error = len(writer.held), writer.error
         code = error.code if waiting and error is not None else None
-        return StoreCondition(code=code, waiting=waiting if code else 0, log=self._files.log())
+        files = self._files
+        return StoreCondition(code=code, waiting=waiting if code else 0, log=files.log(), moved=files.moved())
 
     def next_inbox_id(self) -> int:
         """See `Store`."""

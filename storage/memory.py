@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..actors.clock import Clock, SystemClock
 from ..actors.failpoints import NO_FAILPOINTS, FailPoints
-from .condition import LogState
+from .condition import LogState, Moved
 from .journal import Journal, NextIds
 from .port import Caps
 from .sqlite.backend import Backend
@@ -36,6 +36,10 @@ class MemoryFiles:
     def log(self) -> LogState:
         """See `Files`."""
         return LogState()
+
+    def moved(self) -> Moved | None:
+        """See `Files`."""
+        return None
 
     def close_reader(self) -> None:
         """See `Files`."""

@@ -8,11 +8,51 @@ import stat
 from pathlib import Path
 from typing import Final
 
+import attrs
+
 from ...actors.errors import BusError, Code
 from ...actors.system import make_private, open_regular
+from ..condition import Moved
 
 _PRIVATE: Final = 0o600
 _BESIDE: Final = ("", "-wal", "-shm", "-journal")
+
+
+_Identity = tuple[int, int]
+
+
+@attrs.frozen
+class Places:
+    """Which files an open store has: SQLite goes on with those when another file, or none, is at its path."""
+
+    path: Path
+    file: _Identity | None
+    log: _Identity | None
+
+    @classmethod
+    def of(cls, path: Path) -> Places:
+        """As they are now."""
+        return cls(path, _identity(path), _identity(_log_of(path)))
+
+    def moved(self) -> Moved | None:
+        """Which of them is no longer at its path; one that was not there is not missed."""
+        if self.file is not None and _identity(self.path) != self.file:
+            return "file"
+        if self.log is not None and _identity(_log_of(self.path)) != self.log:
+            return "log"
+        return None
+
+
+def _log_of(path: Path) -> Path:
+    return path.with_name(path.name + "-wal")
+
+
+def _identity(path: Path) -> _Identity | None:
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def check_files(path: Path) -> None:
@@ -31,6 +71,27 @@ def check_files(path: Path) -> None:
             raise _unusable(beside, error) from error
         if not stat.S_ISREG(mode):
             raise BusError(Code.UNSAFE_FILESYSTEM, f"{beside} is no regular file", path=str(beside))
+
+
+def check_only_name(path: Path) -> None:
+    """Refuse to own a store whose file has a second name: each name would have a lock and a log of its own.
+
+    Raises:
+        BusError: UNSAFE_FILESYSTEM.
+    """
+    try:
+        names = path.lstat().st_nlink
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _unusable(path, error) from error
+    if names > 1:
+        raise BusError(
+            Code.UNSAFE_FILESYSTEM,
+            f"{path} is one of {names} names of the same file (hard links): another process could open the store "
+            "under another name; take the other names away (find -samefile shows them), and back up with a copy",
+            path=str(path),
+        )
 
 
 def create_private(path: Path) -> bool:

@@ -15,6 +15,10 @@ from ...actors.system import after_fork_in_child, lock_file, unlock_file
 from .files import open_private
 
 _RETRY_S: Final = 0.01
+_OWNER_HERE: Final = (
+    "another owner in this very process: close that runtime first; one whose asyncio loop was closed under it ends "
+    "when its thread opens a runtime again, or with the process"
+)
 
 
 @attrs.define(eq=False)
@@ -50,8 +54,10 @@ class OwnerLock:
         try:
             lock_file(descriptor)
         except BlockingIOError as error:
+            is_here = _is_held_here(descriptor)
             os.close(descriptor)
-            raise BusError(Code.STORE_LOCKED, f"{store} has another owner", path=str(store)) from error
+            owner = _OWNER_HERE if is_here else "another owner"
+            raise BusError(Code.STORE_LOCKED, f"{store} has {owner}", path=str(store)) from error
         except OSError as error:
             os.close(descriptor)
             raise BusError(Code.STORE_IO, f"{path} cannot be locked: {error.strerror}") from error
@@ -68,6 +74,10 @@ class OwnerLock:
             unlock_file(descriptor)
             os.close(descriptor)
 
+    def is_on(self, descriptor: int) -> bool:
+        """Whether this is the lock on the file of `descriptor`."""
+        return self._descriptor is not None and os.path.sameopenfile(self._descriptor, descriptor)
+
     def forget(self) -> None:
         """Close the copy of a lock that a forked child inherited; its parent keeps it."""
         if self._descriptor is not None:
@@ -77,6 +87,11 @@ class OwnerLock:
 
 # A lock belongs to the open file, which a fork shares: without this a child that outlives its parent keeps the store.
 _held: weakref.WeakSet[OwnerLock] = weakref.WeakSet()
+
+
+def _is_held_here(descriptor: int) -> bool:
+    """Whether the owner of this lock file is a runtime of this process."""
+    return any(lock.is_on(descriptor) for lock in list(_held))
 
 
 def _forget_all() -> None:

@@ -17,7 +17,7 @@ from ..port import StoreInfo
 from .chain import FIRST_HEAD
 from .database import FileSource, close_connection
 from .faults import store_error
-from .files import check_files, create_private
+from .files import check_files, check_only_name, create_private
 from .lock import OwnerLock
 from .migrate import Migration, back_up, check_settings, inspect, load_migrations, migrate
 from .mounts import check_file_system
@@ -55,6 +55,7 @@ def open_file(
     lock = OwnerLock.take(path, wait_s=settings.lock_wait_s)
     try:
         check_files(path)
+        check_only_name(path)
         source = FileSource(path, settings)
         if not create_private(path) and path.stat().st_size:
             _look(source, settings, steps)

@@ -9,13 +9,14 @@ import apsw
 
 from ...actors.clock import Clock, SystemClock
 from ...actors.failpoints import NO_FAILPOINTS, FailPoints
-from ..condition import LogState
+from ..condition import LogState, Moved
 from ..journal import DEFAULT_PASSES, Journal, Mode, NextIds, check_clock
 from ..port import Caps
 from .backend import Backend
 from .checkpoint import Checkpointer
 from .database import FileSource
 from .faults import store_error
+from .files import Places
 from .lock import OwnerLock
 from .opening import open_file
 from .paths import store_path
@@ -32,6 +33,7 @@ class StoreFiles:
         self._lock = lock
         self._reader: SqliteReader | None = None
         self._checkpointer: Checkpointer | None = None
+        self._places: Places | None = None
 
     def start(self, shard_count: int) -> SqliteReader:
         """Begin reading and copying the log.
@@ -39,6 +41,7 @@ class StoreFiles:
         Raises:
             apsw.Error: to be closed.
         """
+        self._places = Places.of(self._source.path)
         self._checkpointer = Checkpointer(self._source)
         self._reader = SqliteReader(self._source.connect_reader(), shard_count, owned=True)
         return self._reader
@@ -46,6 +49,10 @@ class StoreFiles:
     def log(self) -> LogState:
         """See `Files`."""
         return LogState() if self._checkpointer is None else self._checkpointer.log()
+
+    def moved(self) -> Moved | None:
+        """See `Files`."""
+        return None if self._places is None else self._places.moved()
 
     def close_reader(self) -> None:
         """See `Files`."""

@@ -11,7 +11,7 @@ import attrs
 from ...actors.errors import BusError, Code
 from .database import FileSource
 from .faults import store_error
-from .files import check_files
+from .files import check_files, check_only_name
 from .lock import OwnerLock
 from .migrate import Found, Migration, back_up, check_settings, inspect, load_migrations, migrate
 from .mounts import check_file_system
@@ -41,6 +41,7 @@ def upgrade_file(path: Path, now_us: int, migrations: Sequence[Migration] | None
     steps = load_migrations() if migrations is None else migrations
     check_file_system(path, is_allowed=False)
     check_files(path)
+    check_only_name(path)
     if not path.exists():
         raise BusError(Code.NOT_FOUND, f"there is no file {path}", path=str(path))
     lock = OwnerLock.take(path)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import apsw
 import attrs
 import pytest
 import structlog.testing
@@ -19,6 +20,8 @@ from shardline import BusError, BusMessage, Code, Context, Runtime, Topology
 from shardline.adapters.base import ChannelCaps, Edge, Inbound, Outbound, SendOutcome, Sent
 from shardline.storage.commands import Committed, Outcome, StateWrite
 from shardline.storage.records import OutboxState
+from shardline.storage.sqlite.health import integrity
+from shardline.storage.sqlite.look import Look
 from shardline.testing import FakeChannel
 from tests.kits.bots import counting_bot, new_message, until_quiet
 from tests.kits.disks import Disk
@@ -110,6 +113,54 @@ async def test_intake_stops_over_a_full_disk_and_resumes_by_itself(
     told = [entry["event"] for entry in logs if entry["event"].startswith("intake.")]
     assert told == ["intake.store_refused", "intake.store_recovered"]
     assert len(check_store(path)) == COUNT + 20
+
+
+def test_what_the_bundled_sqlite_makes_of_fifty_pages(tmp_path: Path) -> None:
+    """The entry's own figures: the runtime leans on them."""
+    database, stored = apsw.Connection(str(tmp_path / "plain.db")), 0
+    database.execute("PRAGMA max_page_count = 50")
+    database.execute("CREATE TABLE told (number INTEGER PRIMARY KEY, text TEXT)")
+    with pytest.raises(apsw.FullError):
+        while stored < COUNT:
+            database.execute("INSERT INTO told (text) VALUES (?)", ("x" * 3500,))
+            stored += 1
+
+    assert stored == 48
+    assert not database.in_transaction
+    assert database.pragma("integrity_check") == "ok"
+    database.execute("UPDATE told SET text = ? WHERE number = 1", ("y" * 3500,))
+    database.execute(f"PRAGMA max_page_count = {PAGES * 2}")
+    for _ in range(stored, COUNT):
+        database.execute("INSERT INTO told (text) VALUES (?)", ("x" * 3500,))
+    assert database.execute("SELECT count(*) FROM told").fetchall() == [(COUNT,)]
+    database.close()
+
+
+async def test_a_store_of_fifty_pages(tmp_path: Path, autojump_clock: MockClock) -> None:
+    """The entry's own input; the tables of an empty store take most of these pages."""
+    path = tmp_path / "bot.db"
+    disk, hook = Disk(path), FakeChannel(caps=ChannelCaps(linear=False))
+    disk.limit(PAGES)
+    refused: list[int] = []
+    async with Runtime.open(counting_bot(), store=disk.store, adapters=[hook]) as runtime:
+        for number in range(COUNT):
+            try:
+                await hook.say(f"{number}", "x" * 3000, platform_message_id=str(number))
+            except BusError as error:
+                assert error.code is Code.STORE_FULL  # noqa: PT017
+                refused.append(number)
+        assert len(refused) > COUNT / 2
+        assert not disk.is_in_transaction
+        with Look(path) as look:
+            assert integrity(look, is_full=True) == []
+        disk.heal()
+        await trio.sleep(5.1)
+        for number in refused:
+            await hook.say(f"{number}", "x" * 3000, platform_message_id=str(number))
+        await until_quiet(runtime)
+
+        assert Counter(out.address for out in hook.delivered) == Counter(str(n) for n in range(COUNT))
+    assert len(check_store(path)) == COUNT
 
 
 async def test_a_channel_that_can_say_no_says_it(tmp_path: Path, autojump_clock: MockClock) -> None:

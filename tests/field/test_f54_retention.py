@@ -18,6 +18,7 @@ from shardline.storage.sqlite.look import Look
 from shardline.storage.sqlite.migrate import load_migrations
 from shardline.storage.sqlite.verify import verify
 from shardline.testing import FakeChannel
+from tests.kits.audited import make_chats
 from tests.kits.bots import counting_bot, until_quiet
 from tests.kits.store_rows import AT_US, Hand, claim_row, finish_row, finish_send
 from tests.kits.stores import submit_all
@@ -148,15 +149,72 @@ async def test_a_hundred_thousand_messages_leave_the_live_rows_alone(
 PLAIN = {"INTEGER", "TEXT", "BLOB"}
 
 
-def test_every_column_has_a_plain_declared_type_and_holds_it(tmp_path: Path) -> None:
+VALUES: dict[str, int | str | bytes] = {"INTEGER": 2**62 + 1, "TEXT": "Ünï 👋", "BLOB": b"\0\xff"}
+"""By declared type; a reader that takes an integer for a double, or a blob for a text, changes them."""
+
+
+def columns_of(database: apsw.Connection) -> dict[str, dict[str, str]]:
+    """Of every table: its columns and their declared types."""
+    tables = [name for (name,) in database.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+    return {
+        table: {column[1]: column[2] for column in database.execute(f"PRAGMA table_info({table})")}
+        for table in tables
+    }
+
+
+def quoted(name: str) -> str:
+    return f'"{name}"'
+
+
+def new_schema() -> apsw.Connection:
     database = apsw.Connection(":memory:")
     for step in load_migrations():
         database.execute(step.script)
-    tables = [name for (name,) in database.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+    return database
 
-    for table in tables:
-        columns = list(database.execute(f"PRAGMA table_info({table})"))
-        assert {column[2] for column in columns} <= PLAIN, table
+
+def test_a_value_in_every_column_is_read_by_its_declared_type() -> None:
+    database = new_schema()
+    for table, columns in columns_of(database).items():
+        # Of the one row that such a table may have.
+        is_single = table in {"store_meta", "store_commit"}
+        values = {
+            name: 1 if is_single and name == "id" else VALUES[declared] for name, declared in columns.items()
+        }
+        database.execute(f"DELETE FROM {table}")
+        database.execute(
+            f"INSERT INTO {table} ({', '.join(map(quoted, columns))}) VALUES ({', '.join('?' * len(columns))})",
+            tuple(values.values()),
+        )
+        (found,) = database.execute(f"SELECT * FROM {table}").fetchall()
+        assert dict(zip(columns, found, strict=True)) == values, table
+        (kinds,) = database.execute(
+            f"SELECT {', '.join(f'typeof({quoted(name)})' for name in columns)} FROM {table}"
+        ).fetchall()
+        assert [str(kind).upper() for kind in kinds] == list(columns.values()), table
+
+
+def test_every_value_of_a_real_store_has_the_declared_type(tmp_path: Path) -> None:
+    path = tmp_path / "bot.db"
+    make_chats(path, chats=3, dead=1)
+    database = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    seen: set[str] = set()
+    for table, columns in columns_of(database).items():
+        for name, declared in columns.items():
+            kinds = {
+                kind for (kind,) in database.execute(f"SELECT DISTINCT typeof({quoted(name)}) FROM {table}")
+            }
+            assert kinds <= {declared.lower(), "null"}, (table, name)
+            seen |= {table} if kinds else set()
+    database.close()
+
+    assert seen >= {"inbox", "outbox", "history", "instance", "shard"}
+
+
+def test_every_column_has_a_plain_declared_type() -> None:
+    database = new_schema()
+    for table, columns in columns_of(database).items():
+        assert set(columns.values()) <= PLAIN, table
         (strict,) = database.execute(
             "SELECT strict FROM pragma_table_list WHERE name = ?", (table,)
         ).fetchall()

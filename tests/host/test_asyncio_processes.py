@@ -74,6 +74,13 @@ def test_a_loop_closed_early_does_not_keep_the_thread_from_the_next_one(tmp_path
     assert "host.loop_lost" in errors
 
 
+def test_a_loop_closed_early_tells_other_threads_what_to_do(tmp_path: Path) -> None:
+    code, said, errors = run(tmp_path / "bot.db", "lose-to-another-thread")
+    assert (code, said[:2]) == (0, ["lost", "STORE_LOCKED"]), errors
+    assert "in this very process" in said[2]
+    assert said[3:] == ["21 done crashes=0 failures=0"]
+
+
 def test_the_first_ctrl_c_stops_in_good_order(tmp_path: Path) -> None:
     code, said, errors = interrupted(tmp_path / "bot.db", "hold", ("ready", signal.SIGINT))
     assert said == ["ready", "leaving"], errors

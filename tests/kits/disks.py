@@ -41,13 +41,19 @@ class Disk:
         """Let the file grow by so many pages and no further."""
         ((now,),) = self._writer.execute("PRAGMA page_count").fetchall()
         assert isinstance(now, int)
-        self._limit(now + pages)
+        self.limit(now + pages)
 
     def heal(self) -> None:
         """Room for all."""
-        self._limit(PLENTY)
+        self.limit(PLENTY)
 
-    def _limit(self, pages: int) -> None:
+    @property
+    def is_in_transaction(self) -> bool:
+        """Whether the writer has a transaction open."""
+        return self._writer.in_transaction
+
+    def limit(self, pages: int) -> None:
+        """Let the file have so many pages; fewer than it has are as many as it has."""
         self._writer.execute(f"PRAGMA max_page_count = {pages}").fetchall()
 
 

@@ -9,11 +9,12 @@ import asyncio
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 
 import structlog
 
-from shardline import BusMessage
+from shardline import BusError, BusMessage
 from shardline.asyncio import AsyncioContext, AsyncioRuntime, open_runtime, runtime
 from shardline.testing import FakeChannel
 from tests.kits.bots import new_message
@@ -74,8 +75,8 @@ async def serve_for(last: str) -> None:
         await bot.serve()
 
 
-def lose_the_loop(*, again: bool) -> None:
-    """Close the loop under an open runtime; then open again in the same thread, or end."""
+def lose_the_loop(*, again: bool, elsewhere: bool = False) -> None:
+    """Close the loop under an open runtime; then open again, in another thread, in this one, or not at all."""
     loop = asyncio.new_event_loop()
 
     async def begin() -> AsyncioRuntime:
@@ -87,9 +88,21 @@ def lose_the_loop(*, again: bool) -> None:
     kept = loop.run_until_complete(begin())
     loop.close()
     say("lost")
+    if elsewhere:
+        other = threading.Thread(target=find_it_locked)
+        other.start()
+        other.join()
     if again:
         asyncio.run(finish())
     del kept
+
+
+def find_it_locked() -> None:
+    try:
+        asyncio.run(finish())
+    except BusError as error:
+        say(error.code.value)
+        say(error.message)
 
 
 async def finish() -> None:
@@ -124,8 +137,8 @@ def main() -> None:
     match WHAT:
         case "finish":
             asyncio.run(finish())
-        case "lose" | "lose-again":
-            lose_the_loop(again=WHAT == "lose-again")
+        case "lose" | "lose-again" | "lose-to-another-thread":
+            lose_the_loop(again=WHAT != "lose", elsewhere=WHAT == "lose-to-another-thread")
         case "loop-stop":
             loop = asyncio.new_event_loop()
             task = loop.create_task(stop_the_loop())

@@ -26,6 +26,7 @@ from tests.kits.operated import operate
 
 OPEN = IntakeStatus(is_paused=False, backlog=0, resume_at=9, max_backlog=10, max_lane_backlog=10)
 WELL = Facts(
+    moved=None,
     trouble=None,
     log_bytes=LOG_WARN_BYTES,
     intake=OPEN,
@@ -58,6 +59,8 @@ def words(health: Health) -> list[tuple[str, str]]:
     ("facts", "word", "state"),
     [
         (attrs.evolve(WELL, trouble=Code.STORE_FULL), "store_failing", "failing"),
+        (attrs.evolve(WELL, moved="file"), "store_moved", "failing"),
+        (attrs.evolve(WELL, moved="log"), "store_moved", "failing"),
         (attrs.evolve(WELL, log_bytes=LOG_WARN_BYTES + 1), "log_grown", "degraded"),
         (attrs.evolve(WELL, intake=attrs.evolve(OPEN, is_paused=True)), "intake_paused", "degraded"),
         (attrs.evolve(WELL, overdue_turns=1), "turns_overdue", "degraded"),

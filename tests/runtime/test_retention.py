@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import apsw
+import attrs
 import pytest
 import structlog.testing
 import trio
@@ -32,6 +33,20 @@ AGED_US = 40 * DAY_S * 1_000_000
 """Past every default."""
 
 
+@attrs.define
+class AgingClock(FakeClock):
+    """One on which time can pass without anybody waiting for it."""
+
+    passed_s: float = attrs.field(default=0.0, init=False)
+
+    def mono_s(self) -> float:
+        return super().mono_s() + self.passed_s
+
+    def pass_by(self, us: int) -> None:
+        self.jump_wall(us)
+        self.passed_s += us / 1_000_000
+
+
 async def next_pass() -> None:
     await trio.sleep(PRUNE_EVERY_S + 30)
 
@@ -48,7 +63,7 @@ def check_whole(path: Path) -> None:
 
 
 async def test_a_key_outlives_what_was_said_under_it(tmp_path: Path, autojump_clock: MockClock) -> None:
-    path, clock = tmp_path / "bot.db", FakeClock()
+    path, clock = tmp_path / "bot.db", AgingClock()
     retention = Retention(messages_s=DAY_S, keys_s=10 * DAY_S, history_s=DAY_S)
     store = open_sqlite(path, mode="inline", durability="normal", clock=clock)
     async with Runtime.open(
@@ -56,7 +71,7 @@ async def test_a_key_outlives_what_was_said_under_it(tmp_path: Path, autojump_cl
     ) as runtime:
         first = await runtime.publish(new_message("a secret", idem="key-1"))
         await until_quiet(runtime)
-        clock.jump_wall(2 * DAY_S * 1_000_000)
+        clock.pass_by(2 * DAY_S * 1_000_000)
         await next_pass()
         [row] = runtime.messages.list()
         assert row.message.payload.text == ""
@@ -64,7 +79,7 @@ async def test_a_key_outlives_what_was_said_under_it(tmp_path: Path, autojump_cl
         again = await runtime.publish(new_message("another", idem="key-1"))
         assert (again.offset, again.duplicate) == (first.offset, True)
 
-        clock.jump_wall(9 * DAY_S * 1_000_000)
+        clock.pass_by(9 * DAY_S * 1_000_000)
         await next_pass()
         assert runtime.messages.list() == []
         assert sum(runtime.status().outbox.values()) == 0
@@ -76,7 +91,7 @@ async def test_a_key_outlives_what_was_said_under_it(tmp_path: Path, autojump_cl
 
 
 async def test_what_has_not_ended_stays_however_old(tmp_path: Path, autojump_clock: MockClock) -> None:
-    path, clock, topology, gate = tmp_path / "bot.db", FakeClock(), Topology(), trio.Event()
+    path, clock, topology, gate = tmp_path / "bot.db", AgingClock(), Topology(), trio.Event()
 
     @topology.on("chat.message", timeout_s=math.inf)
     async def answer(ctx: Context, message: BusMessage) -> None:
@@ -100,7 +115,7 @@ async def test_what_has_not_ended_stays_however_old(tmp_path: Path, autojump_clo
         await trio.sleep(1)
         await channel.say("fine", "hi")
         await trio.sleep(1)
-        clock.jump_wall(AGED_US)
+        clock.pass_by(AGED_US)
         await next_pass()
 
         inbox = {row.record.conversation_key: row.record.status for row in runtime.messages.list()}
@@ -110,7 +125,7 @@ async def test_what_has_not_ended_stays_however_old(tmp_path: Path, autojump_clo
         assert store.reader.step(2, "look") is not None
         gate.set()
         await trio.sleep(1)
-        clock.jump_wall(AGED_US)
+        clock.pass_by(AGED_US)
         await next_pass()
         assert [row.record.status for row in runtime.messages.list()] == [InboxStatus.DEAD]
         assert store.reader.step(2, "look") is None
@@ -122,7 +137,7 @@ async def _value(value: str) -> str:
 
 
 async def test_offsets_go_on_behind_a_log_that_is_empty(tmp_path: Path, autojump_clock: MockClock) -> None:
-    path, clock, topology = tmp_path / "bot.db", FakeClock(), counting_bot()
+    path, clock, topology = tmp_path / "bot.db", AgingClock(), counting_bot()
     topology.topic("short", retention_s=3_600)
     before: list[int] = []
     for aged in (False, True):
@@ -135,7 +150,7 @@ async def test_offsets_go_on_behind_a_log_that_is_empty(tmp_path: Path, autojump
             await until_quiet(runtime)
             if not aged:
                 before = places
-                clock.jump_wall(AGED_US)
+                clock.pass_by(AGED_US)
                 await next_pass()
                 assert _count(path, "inbox") == _count(path, "event") == 0
             else:
@@ -143,14 +158,14 @@ async def test_offsets_go_on_behind_a_log_that_is_empty(tmp_path: Path, autojump
 
 
 async def test_an_event_topic_has_a_time_of_its_own(tmp_path: Path, autojump_clock: MockClock) -> None:
-    path, clock, topology = tmp_path / "bot.db", FakeClock(), counting_bot()
+    path, clock, topology = tmp_path / "bot.db", AgingClock(), counting_bot()
     topology.topic("short", retention_s=3_600)
     store = open_sqlite(path, mode="inline", durability="normal", clock=clock)
     async with Runtime.open(topology, store=store, adapters=[FakeChannel()], clock=clock) as runtime:
         await runtime.publish(new_event("log"))
         await runtime.publish(new_event("short"))
         keyed = await runtime.publish(new_event("short", idem="once"))
-        clock.jump_wall(7_200 * 1_000_000)
+        clock.pass_by(7_200 * 1_000_000)
         await next_pass()
         database = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
         rows = database.execute(
@@ -163,7 +178,7 @@ async def test_an_event_topic_has_a_time_of_its_own(tmp_path: Path, autojump_clo
 
 
 async def test_a_pass_is_told_once_and_counted(tmp_path: Path, autojump_clock: MockClock) -> None:
-    path, clock, channel = tmp_path / "bot.db", FakeClock(), FakeChannel()
+    path, clock, channel = tmp_path / "bot.db", AgingClock(), FakeChannel()
     store = open_sqlite(path, mode="inline", durability="normal", clock=clock)
     with structlog.testing.capture_logs() as logs:
         async with Runtime.open(counting_bot(), store=store, adapters=[channel], clock=clock) as runtime:
@@ -172,7 +187,7 @@ async def test_a_pass_is_told_once_and_counted(tmp_path: Path, autojump_clock: M
             await until_quiet(runtime)
             await next_pass()
             assert runtime.status().pruned == {}
-            clock.jump_wall(AGED_US)
+            clock.pass_by(AGED_US)
             await next_pass()
             pruned = runtime.status().pruned
 
@@ -214,7 +229,7 @@ trio.run(main, clock=MockClock(autojump_threshold=0))
 async def test_sigkill_between_two_commits_of_a_pass_loses_nothing(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
-    path, clock, channel = tmp_path / "bot.db", FakeClock(), FakeChannel()
+    path, clock, channel = tmp_path / "bot.db", AgingClock(), FakeChannel()
     store = open_sqlite(path, mode="inline", durability="normal", clock=clock)
     async with Runtime.open(counting_bot(), store=store, adapters=[channel], clock=clock) as runtime:
         for number in range(2 * PRUNE_ROWS):
@@ -244,7 +259,7 @@ def test_a_time_that_is_none_is_refused(seconds: float) -> None:
 
 
 async def test_for_ever_prunes_nothing(tmp_path: Path, autojump_clock: MockClock) -> None:
-    path, clock, channel = tmp_path / "bot.db", FakeClock(), FakeChannel()
+    path, clock, channel = tmp_path / "bot.db", AgingClock(), FakeChannel()
     store = open_sqlite(path, mode="inline", durability="normal", clock=clock)
     retention = Retention(messages_s=math.inf, keys_s=math.inf, history_s=math.inf)
     async with Runtime.open(
@@ -252,7 +267,7 @@ async def test_for_ever_prunes_nothing(tmp_path: Path, autojump_clock: MockClock
     ) as runtime:
         await channel.say("a", "hi")
         await until_quiet(runtime)
-        clock.jump_wall(1_000 * AGED_US)
+        clock.pass_by(1_000 * AGED_US)
         await next_pass()
         assert runtime.status().pruned == {}
     assert (_count(path, "inbox"), _count(path, "outbox"), _count(path, "history")) == (1, 1, 4)
@@ -261,3 +276,25 @@ async def test_for_ever_prunes_nothing(tmp_path: Path, autojump_clock: MockClock
 def _count(path: Path, table: str) -> int:
     database = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     return int(database.execute(f"SELECT count(*) FROM {table}").get)
+
+
+YEAR_US = 365 * DAY_S * 1_000_000
+
+
+@pytest.mark.parametrize("jumps", [(YEAR_US,), (-YEAR_US,), (-YEAR_US, YEAR_US), (YEAR_US, -YEAR_US)])
+async def test_a_clock_that_is_set_takes_nothing_that_is_young(
+    tmp_path: Path, autojump_clock: MockClock, jumps: tuple[int, ...]
+) -> None:
+    """Nor the keys, without which what a platform repeats would be new."""
+    clock = AgingClock()
+    store = open_sqlite(tmp_path / "bot.db", mode="inline", durability="normal", clock=clock)
+    async with Runtime.open(counting_bot(), store=store, adapters=[FakeChannel()], clock=clock) as runtime:
+        await runtime.publish(new_message("hi", idem="0"))
+        await until_quiet(runtime)
+        for number, jump in enumerate(jumps, 1):
+            clock.jump_wall(jump)
+            await runtime.publish(new_message("hi", idem=str(number)))
+            await next_pass()
+            assert runtime.status().pruned == {}
+        again = [await runtime.publish(new_message("hi", idem=str(n))) for n in range(len(jumps) + 1)]
+        assert all(receipt.duplicate for receipt in again)

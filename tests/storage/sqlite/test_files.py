@@ -11,6 +11,7 @@ import pytest
 
 from shardline.actors.errors import Code
 from shardline.storage.sqlite import open_sqlite
+from shardline.storage.sqlite.upgrade import upgrade_file
 from tests.kits.stores import running
 from tests.kits.words import refused
 
@@ -59,6 +60,22 @@ async def test_folder_and_pipe_are_refused(tmp_path: Path, suffix: str) -> None:
     for path in (folder, pipe):
         with refused(Code.UNSAFE_FILESYSTEM):
             open_sqlite(path)
+
+
+async def test_a_second_name_of_the_same_file_is_refused(tmp_path: Path) -> None:
+    """Under each name there is a lock and a log of its own, so the lock would let a second owner in."""
+    path, second = tmp_path / "bot.db", tmp_path / "other.db"
+    async with running(open_sqlite(path)) as hand:
+        await hand.accept("tg:1", 1)
+        os.link(path, second)
+        with refused(Code.UNSAFE_FILESYSTEM):
+            open_sqlite(second)
+        with refused(Code.UNSAFE_FILESYSTEM):
+            upgrade_file(second, 0)
+        await hand.accept("tg:1", 2)
+    second.unlink()
+    async with running(open_sqlite(path)) as hand:
+        await hand.accept("tg:1", 3)
 
 
 async def test_missing_folder_is_a_typed_error(tmp_path: Path) -> None:

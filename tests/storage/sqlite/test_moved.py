@@ -1,0 +1,54 @@
+"""A store that is moved, replaced or deleted under its owner is told; put back, it is well again."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from trio.testing import MockClock
+
+from shardline import Runtime
+from shardline.runtime.health import HealthState
+from shardline.storage.sqlite import open_sqlite
+from shardline.testing import FakeChannel
+from tests.kits.bots import counting_bot, new_message, until_quiet
+from tests.kits.store_checks import check_store
+
+
+def words(runtime: Runtime) -> list[str]:
+    return [reason.word for reason in runtime.health().reasons]
+
+
+async def test_a_moved_file_is_told_and_put_back_nothing_is_lost(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    path, away = tmp_path / "bot.db", tmp_path / "away.db"
+    store = open_sqlite(path, mode="inline", durability="normal")
+    async with Runtime.open(counting_bot(), store=store, adapters=[FakeChannel()]) as runtime:
+        await runtime.publish(new_message("0", idem="0"))
+        assert words(runtime) == []
+        path.rename(away)
+        assert words(runtime) == ["store_moved"]
+        shutil.copy(away, path)
+        await runtime.publish(new_message("1", idem="1"))
+        assert words(runtime) == ["store_moved"]
+        assert runtime.health().state is HealthState.FAILING
+        away.replace(path)
+        assert words(runtime) == []
+        await runtime.publish(new_message("2", idem="2"))
+        await until_quiet(runtime)
+    assert len(check_store(path)) == 3
+
+
+async def test_a_deleted_log_is_told_and_a_stop_saves_what_it_held(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    path = tmp_path / "bot.db"
+    store = open_sqlite(path, mode="inline", durability="normal")
+    async with Runtime.open(counting_bot(), store=store, adapters=[FakeChannel()]) as runtime:
+        await runtime.publish(new_message("0", idem="0"))
+        (tmp_path / "bot.db-wal").unlink()
+        await runtime.publish(new_message("1", idem="1"))
+        assert words(runtime) == ["store_moved"]
+        await until_quiet(runtime)
+    assert len(check_store(path)) == 2
