@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -56,7 +57,8 @@ def test_killed_it_loses_nothing(tmp_path: Path) -> None:
     assert code == -signal.SIGKILL, errors
     code, said, errors = run(tmp_path / "bot.db", "finish")
     assert (code, said) == (0, ["21 done crashes=0 failures=0"]), errors
-    assert "requeued=1" in errors
+    # The kill is the last one's turn; on a busy machine others are under way with it.
+    assert re.search(r"\brequeued=[1-9]", errors), errors
     runs = (tmp_path / "bot.db.runs").read_text().split()
     assert runs.count("kill") == 1
 
