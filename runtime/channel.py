@@ -298,7 +298,7 @@ class Reconciles(Protocol):
         """Whether this send happened; None where the channel cannot tell any more.
 
         An error, or a NotSent that is RATE_LIMITED or BAD_TOKEN, is about the question: it is asked again later. A 429
-        pauses its chat or bot, and is no try.
+        pauses its chat or bot, BAD_TOKEN stops the channel, and neither is a try.
         """
         ...
 

@@ -26,8 +26,8 @@ def end_lookup(outbox: ShardOutbox, message: LookedUp, services: Services) -> No
         send.free_slot()
         return
     if message.failed is not None:
-        if isinstance(message.outcome, NotSent) and message.outcome.code is Code.RATE_LIMITED:
-            _pause(outbox, send, message.outcome, services)
+        if isinstance(message.outcome, NotSent):
+            _ask_later(outbox, send, message.outcome, services)
             return
         send.row.lookups += 1
         if not send.delivery.retry.is_spent(send.row.lookups):
@@ -52,13 +52,21 @@ def end_lookup(outbox: ShardOutbox, message: LookedUp, services: Services) -> No
 
 def _hold(outbox: ShardOutbox, send: Send, services: Services) -> None:
     """A look-up that could not be done is tried again later; the row stays the head and holds."""
-    wait_s = send.delivery.retry.delay_s(send.row.lookups - 1, services.random.random())
+    wait_s = send.delivery.retry.delay_s(max(0, send.row.lookups - 1), services.random.random())
     _leave_slot(outbox, send)
     outbox.back_off(send.lane, send.row, round(wait_s * 1e6))
 
 
+def _ask_later(outbox: ShardOutbox, send: Send, refusal: NotSent, services: Services) -> None:
+    """The question was refused, which is no try: a 429 pauses its scope, refused credentials stop the channel."""
+    if refusal.code is Code.BAD_TOKEN:
+        send.delivery.stop()
+        _hold(outbox, send, services)
+    else:
+        _pause(outbox, send, refusal, services)
+
+
 def _pause(outbox: ShardOutbox, send: Send, refusal: NotSent, services: Services) -> None:
-    """A 429 is no try of a look-up either: it pauses its scope, and the question is put again after that."""
     row, shard, now_us, unit = send.row, send.shard, services.clock.wall_us(), services.random.random()
     if refusal.retry_after_s is None:
         wait_us = round(send.delivery.retry.delay_s(row.lookups, unit) * 1e6)

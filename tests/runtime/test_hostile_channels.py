@@ -226,24 +226,47 @@ async def test_a_look_up_that_answers_rubbish_leaves_the_send_to_a_person(autoju
     assert (states, len(channel.lookups), crashes) == (["uncertain", "sent"], 3, 0)
 
 
-@pytest.mark.parametrize("code", [Code.RATE_LIMITED, Code.BAD_TOKEN])
-async def test_a_look_up_that_is_refused_says_nothing_of_the_send(
-    code: Code, autojump_clock: MockClock
-) -> None:
-    """The channel has the message, and answers the question with a 429: it must not go out twice."""
+class Refusing(FakeChannel):
+    """Has the message, and refuses the first two questions for it."""
 
-    class Busy(FakeChannel):
-        async def reconcile(self, out: Outbound) -> Sent | NotSent | None:
-            await trio.lowlevel.checkpoint()
-            self.lookups.append(out)
-            return NotSent(code, Permanence.TRANSIENT) if len(self.lookups) < 3 else Sent("7")
+    code = Code.RATE_LIMITED
 
-    channel = Busy("fake", ChannelCaps(reconciles=True))
+    async def reconcile(self, out: Outbound) -> Sent | NotSent | None:
+        await trio.lowlevel.checkpoint()
+        self.lookups.append(out)
+        return NotSent(self.code, Permanence.TRANSIENT) if len(self.lookups) < 3 else Sent("7")
+
+
+async def test_a_look_up_that_is_refused_says_nothing_of_the_send(autojump_clock: MockClock) -> None:
+    """It must not go out twice."""
+    channel = Refusing("fake", ChannelCaps(reconciles=True))
     async with Harness(echo(), channels=[channel]) as bot:
         channel.script(Uncertain("no answer"))
         await bot.say(KEY, "hi")
         await bot.settle()
         (row,) = bot.outbox(KEY)
 
+    assert (row.state, row.platform_message_id) == (OutboxState.SENT, "7")
+    assert (len(channel.lookups), len(channel.attempts)) == (3, 1)
+
+
+async def test_a_look_up_with_refused_credentials_stops_the_channel_and_keeps_the_row(
+    autojump_clock: MockClock,
+) -> None:
+    channel = Refusing("fake", ChannelCaps(reconciles=True))
+    channel.code = Code.BAD_TOKEN
+    async with Harness(echo(), channels=[channel]) as bot:
+        channel.script(Uncertain("no answer"))
+        await bot.say(KEY, "hi")
+        await bot.advance(3_600)
+        states = [row.state for row in bot.outbox(KEY)]
+        stopped = bot.runtime.status().channels["fake"].is_stopped
+        asked = len(channel.lookups)
+        channel.code = Code.RATE_LIMITED
+        await bot.crash()
+        await bot.settle()
+        (row,) = bot.outbox(KEY)
+
+    assert (states, stopped, asked) == ([OutboxState.UNCERTAIN], True, 1)
     assert (row.state, row.platform_message_id) == (OutboxState.SENT, "7")
     assert (len(channel.lookups), len(channel.attempts)) == (3, 1)
