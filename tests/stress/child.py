@@ -241,6 +241,11 @@ def main(folder: Path, seed: int, sizes: Sizes, number: int, fault: str) -> int:
         trio.run(Run(folder, Plan(seed, sizes), number).go)
     except FailPointError:
         return JOURNAL_FAILED
+    except BusError as error:
+        # While it opens, the error is told with the name of the actor.
+        if not isinstance(error.__cause__, FailPointError):
+            raise
+        return JOURNAL_FAILED
     except BaseExceptionGroup as group:
         # What this program was about to ask of the runtime may fail with it.
         if group.subgroup(FailPointError) is None:
