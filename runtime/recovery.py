@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from ..actors.codec import pack_plain, unpack_plain
-from ..actors.errors import BusError
 from ..storage.commands import Commit, Fact, InboxMove, OutboxMove
 from ..storage.records import OnUncertain, StoredOutbox
 from .gate import Gate
