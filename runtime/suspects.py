@@ -3,6 +3,9 @@
 Each counts a crash and waits again. A message that met two crashes is a *suspect*: suspects run first, apart from
 everything else, and at most half as many at once as were in flight at the last crash. So a message that kills the
 process is alone in the end; only then is it blamed, and at five blames it is dead. No innocent one dies with it.
+
+One whose turn has failed since then, and that waits for its next try, killed nothing when it ran: it keeps its count,
+and nobody waits for it.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from ..storage.commands import InboxMove
 from ..storage.records import InboxRecord, InboxStatus
 from .defaults import SUSPECT_CRASHES
 from .inbox_rules import FoundAtStart, inbox_move
+from .retry import rest_us
 
 
 @attrs.frozen(kw_only=True)
@@ -70,10 +74,15 @@ def recover(
     after = stored | {move.after.id: move.after for move in moves}
     return Recovery(
         moves=moves,
-        suspects=tuple(sorted(filter(is_suspect, after.values()), key=_place)),
+        suspects=tuple(sorted((row for row in after.values() if _runs_first(row, now_us)), key=_place)),
         at_once=max(1, turns // 2),
         turns=turns,
     )
+
+
+def _runs_first(record: InboxRecord, now_us: int) -> bool:
+    waits = record.status is InboxStatus.FAILED and rest_us(record.next_at_us, record.wait_us, now_us)
+    return is_suspect(record) and not waits
 
 
 _ENDED = frozenset(InboxStatus) - {InboxStatus.QUEUED, InboxStatus.RUNNING, InboxStatus.FAILED}

@@ -7,7 +7,7 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from shardline import BusError, BusMessage, Code, Context, RetryPolicy, Runtime, Topology
+from shardline import BusError, BusMessage, Code, Context, RetryLater, RetryPolicy, Runtime, Topology
 from shardline.actors.clock import FakeClock
 from shardline.adapters.base import ChannelCaps, Inbound, NotSent, Outbound, SendOutcome, Sent
 from shardline.storage.memory import MemoryDatabase, open_memory
@@ -69,6 +69,31 @@ async def test_a_back_off_goes_on_after_a_restart(
         assert texts_to("b", channel) == ["not held up"]
         assert runtime.status().tokens_free == 1024
     assert max(seen) - began == pytest.approx(wait_s, abs=1)
+
+
+async def test_nobody_waits_for_a_suspect_whose_next_try_is_hours_away(autojump_clock: MockClock) -> None:
+    """It met two crashes, then asked for an hour: a restart in that hour held up the whole bot for the rest of it."""
+    database, channel, topology = MemoryDatabase(), FakeChannel("fake"), Topology()
+
+    @topology.on("chat.message")
+    async def answer(ctx: Context, message: BusMessage) -> None:
+        if message.payload.text == "slow" and not ctx.failures:
+            raise RetryLater(3_600)
+        ctx.reply(message.payload.text)
+
+    async with Runtime.open(topology, store=open_memory(database=database), adapters=[channel]) as runtime:
+        await channel.say("a", "slow")
+        await runtime.wait_until(lambda: runtime.status().inbox[InboxStatus.FAILED] == 1)
+    # As two kills before that turn leave it.
+    database.source.connect().execute("UPDATE inbox SET crashes = 2")
+    began = trio.current_time()
+    async with Runtime.open(topology, store=open_memory(database=database), adapters=[channel]) as runtime:
+        await channel.say("b", "hello")
+        await runtime.wait_until(lambda: bool(channel.delivered))
+        assert texts_to("b", channel) == ["hello"]
+        assert trio.current_time() - began < 60
+        await until_quiet(runtime, 4_000)
+        assert texts_to("a", channel) == ["slow"]
 
 
 async def test_rows_whose_handler_vanished_are_parked_once_and_go_on_after_requeue(

@@ -6,11 +6,22 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from shardline import BusError, BusMessage, Code, Context, Delivered, Permanence, RetryPolicy, Runtime, Topology
+from shardline import (
+    BusError,
+    BusMessage,
+    Code,
+    Context,
+    Delivered,
+    Permanence,
+    RetryPolicy,
+    Runtime,
+    Topology,
+)
 from shardline.adapters.base import ChannelCaps, NotSent, Outbound, Rate, RateLimits, Sent, Uncertain
 from shardline.content import Action, Delete, Edit, Media, SendRef
 from shardline.storage.memory import MemoryDatabase, open_memory
 from shardline.testing import FakeChannel, Harness
+from tests.kits.bots import until_quiet
 
 
 def silent() -> Topology:
@@ -217,7 +228,7 @@ async def test_a_repeat_sends_nothing_of_a_text_that_the_platform_had_cut_once_m
         ) as runtime:
             delivered = await runtime.sender.send("fake", "fake:a", "aaaabbbb", "k")
             await channel.say("b", "hi", platform_message_id=str(number))
-            await runtime.wait_until(lambda runtime=runtime: runtime.is_quiet)
+            await until_quiet(runtime)
             states.append(delivered.status)
 
     assert states == ["sent", "sent"]

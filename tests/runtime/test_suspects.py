@@ -67,6 +67,18 @@ def test_suspects_of_an_earlier_crash_stay_suspects() -> None:
     assert [move.before.id for move in recovery.moves] == [1, 2]
 
 
+def test_a_suspect_that_waits_for_its_next_try_keeps_nobody_waiting() -> None:
+    waiting = [
+        attrs.evolve(
+            _row(n, crashes=2, status=InboxStatus.FAILED), next_at_us=100 + n, wait_us=3_600
+        )
+        for n in (0, 1)
+    ]
+    recovery = recover([], waiting=waiting, now_us=100)
+
+    assert [row.id for row in recovery.suspects] == [0]
+
+
 def test_a_row_both_found_and_listed_counts_once() -> None:
     row = _row(1, crashes=2, blames=MAX_BLAMES - 2)
     blamed = recover([row], waiting=[row], now_us=1)
