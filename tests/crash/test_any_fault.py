@@ -112,7 +112,7 @@ async def test_whatever_call_fails_what_was_answered_is_there_and_what_was_refus
         fault = Fault("any", suffix="", nth=nth, count=count, error=error)
         stored, refused = await run_over(path, vfs, fault)
         met += vfs.met > 0
-        open_sqlite(path, mode="inline").close()
+        open_sqlite(path, mode="inline", vfs=vfs.name).close()
         found = check_store(path)
 
         assert stored <= found, nth
