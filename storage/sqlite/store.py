@@ -8,6 +8,7 @@ from typing import Literal
 import apsw
 
 from ...actors.clock import Clock, SystemClock
+from ...actors.errors import Code
 from ...actors.failpoints import NO_FAILPOINTS, FailPoints
 from ..condition import LogState, Moved
 from ..journal import DEFAULT_PASSES, Journal, Mode, NextIds, check_clock
@@ -53,6 +54,10 @@ class StoreFiles:
     def moved(self) -> Moved | None:
         """See `Files`."""
         return None if self._places is None else self._places.moved()
+
+    def tell(self, trouble: Code | None) -> None:
+        """See `Files`."""
+        self._lock.tell(trouble)
 
     def close_reader(self) -> None:
         """See `Files`."""
