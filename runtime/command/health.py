@@ -88,8 +88,8 @@ def show_health(live: Live | None, now: int) -> None:
 def _reasons(live: Live | None) -> Iterator[Mapping[str, Plain]]:
     trouble = None if live is None else live.trouble
     if trouble is not None:
-        reason = store_failing(trouble.code, trouble.since_us)
-        yield {**attrs.asdict(reason), "state": str(reason.state)}
+        failing = store_failing(trouble.code, trouble.since_us)
+        yield {**attrs.asdict(failing), "state": str(failing.state)}
     said = None if live is None else live.said.get("health")
     reasons = said.get("reasons") if isinstance(said, Mapping) else None
     if isinstance(reasons, list | tuple):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import Literal
+from typing import Final, Literal
 
 import apsw
+import structlog
 
 from ...actors.clock import Clock, SystemClock
 from ...actors.errors import Code
@@ -23,6 +24,8 @@ from .opening import open_file
 from .paths import store_path
 from .reader import SqliteReader
 from .settings import LOCK_WAIT_S, Durability, Emits, Settings
+
+_log: Final[structlog.typing.FilteringBoundLogger] = structlog.get_logger()
 
 
 class StoreFiles:
@@ -68,6 +71,9 @@ class StoreFiles:
         """See `Files`."""
         if self._checkpointer is not None:
             self._checkpointer.stop()
+        if self.moved() == "file":
+            # All is written, and the next start does not find it.
+            _log.error("store.moved", path=str(self._source.path))
         self._backend.close(closed_at_us=closed_at_us)
         self._lock.release()
 

@@ -120,7 +120,7 @@ def test_a_second_ctrl_c_while_it_stops_loses_nothing(tmp_path: Path) -> None:
 @pytest.mark.timeout(120)
 def test_a_second_ctrl_c_may_hit_anywhere(tmp_path: Path) -> None:
     """Also in the middle of one of trio's steps, where a KeyboardInterrupt would end the run on the spot."""
-    interrupt_twice(tmp_path, 12)
+    interrupt_twice(tmp_path, 8)
 
 
 def test_a_second_ctrl_c_between_two_callbacks_loses_none_of_them(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from trio.testing import MockClock
 from shardline import Breaker, BusError, BusMessage, Code, Context, Permanence, Runtime, Topology
 from shardline.actors.child import ChildState, ChildStatistics
 from shardline.actors.clock import FakeClock
+from shardline.actors.plain import Plain
 from shardline.adapters.base import NotSent, Uncertain
 from shardline.runtime.channel_status import ChannelStatus
 from shardline.runtime.command.health import show_health
@@ -176,9 +177,11 @@ async def test_since_when_is_told_in_the_time_of_a_clock_that_was_set(autojump_c
 
 def test_a_time_to_come_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
     """What was written just before the clock was set back."""
-    reason = {"word": "intake_paused", "about": "", "state": "degraded", "text": "1 waits", "action": "Wait."}
+    reason: dict[str, Plain] = {
+        "word": "intake_paused", "about": "", "state": "degraded", "text": "1 waits", "action": "Wait."
+    }  # fmt: skip
     for since_us, shown in ((9_000_000, ", since 1s"), (60_000_000, "")):
-        health = {"state": "degraded", "reasons": [{**reason, "since_us": since_us}]}
+        health: Plain = {"state": "degraded", "reasons": [{**reason, "since_us": since_us}]}
         show_health(Live(age_s=1, is_stale=False, said={"health": health}), 10_000_000)
         assert f"  intake_paused: 1 waits{shown}\n" in capsys.readouterr().out
 

@@ -134,6 +134,9 @@ async def test_each_failure_of_a_run_leaves_only_what_was_answered(
             stored, missing = await publish_many(hand, 12)
             met += vfs.met
             vfs.arm(None)
+            if not vfs.met:
+                # There were not so many calls, nor will there be more.
+                break
             killed = copy_killed(path)
             later, none = await publish_many(hand, 20)
 
