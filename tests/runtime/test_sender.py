@@ -7,7 +7,7 @@ import trio
 from trio.testing import MockClock
 
 from shardline import BusError, BusMessage, Code, Context, Permanence, RetryPolicy, Topology
-from shardline.adapters.base import ChannelCaps, NotSent, Rate, RateLimits, Sent, Uncertain
+from shardline.adapters.base import ChannelCaps, NotSent, Outbound, Rate, RateLimits, Sent, Uncertain
 from shardline.content import Action, Delete, Edit, Media, SendRef
 from shardline.testing import FakeChannel, Harness
 
@@ -137,6 +137,27 @@ async def test_a_look_up_that_cannot_tell_ends_the_wait(autojump_clock: MockCloc
             again = await bot.runtime.sender.send("fake", "fake:1", "hi", "k")
 
     assert (first.status, again.status) == ("uncertain", "uncertain")
+
+
+async def test_a_repeat_waits_for_the_look_ups_that_go_on(autojump_clock: MockClock) -> None:
+    """Nobody has to decide as long as the channel is still asked."""
+
+    class Slow(FakeChannel):
+        async def reconcile(self, out: Outbound) -> Sent | NotSent | None:
+            self.lookups.append(out)
+            if len(self.lookups) < 3:
+                raise OSError("not now")
+            return Sent("9")
+
+    channel = Slow("fake", ChannelCaps(reconciles=True))
+    async with Harness(silent(), channels=[channel]) as bot:
+        channel.script(Uncertain("no answer"))
+        with trio.fail_after(60):
+            first = await bot.runtime.sender.send("fake", "fake:1", "hi", "k", timeout_s=0.01)
+            again = await bot.runtime.sender.send("fake", "fake:1", "hi", "k")
+
+    assert (first.status, again.status, again.platform_message_id) == ("pending", "sent", "9")
+    assert (len(channel.attempts), len(channel.lookups)) == (1, 3)
 
 
 async def test_a_text_of_several_parts_has_ended_when_its_last_part_has(autojump_clock: MockClock) -> None:
