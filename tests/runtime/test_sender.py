@@ -21,7 +21,6 @@ from shardline.adapters.base import ChannelCaps, NotSent, Outbound, Rate, RateLi
 from shardline.content import Action, Delete, Edit, Media, SendRef
 from shardline.storage.memory import MemoryDatabase, open_memory
 from shardline.testing import FakeChannel, Harness
-from tests.kits.bots import until_quiet
 
 
 def silent() -> Topology:
@@ -221,15 +220,17 @@ async def test_a_repeat_sends_nothing_of_a_text_that_the_platform_had_cut_once_m
     first, second = (FakeChannel(caps=ChannelCaps(max_text=length)) for length in (100, 4))
     too_large = NotSent(Code.TOO_LARGE, Permanence.PERMANENT, max_text=4)
     first.script(too_large, Sent("1"), Sent("2"), too_large)
-    states = list[str]()
-    for number, channel in enumerate((first, second)):
+
+    async def run_with(channel: FakeChannel, message_id: str) -> str:
         async with Runtime.open(
             topology, store=open_memory(database=database), adapters=[channel]
         ) as runtime:
             delivered = await runtime.sender.send("fake", "fake:a", "aaaabbbb", "k")
-            await channel.say("b", "hi", platform_message_id=str(number))
-            await until_quiet(runtime)
-            states.append(delivered.status)
+            await channel.say("b", "hi", platform_message_id=message_id)
+            await runtime.wait_until(lambda: runtime.is_quiet)
+            return delivered.status
+
+    states = [await run_with(first, "0"), await run_with(second, "1")]
 
     assert states == ["sent", "sent"]
     assert [out.text for out in first.delivered] == ["aaaa", "bbbb", "aaaa", "bbbb"]

@@ -122,12 +122,12 @@ async def test_a_turn_that_the_stop_refuses_something_goes_back(
 
     assert runtime.has_cancelled_work
     runtimes.clear()
-    healthy = FakeChannel("fake")
+    heard = FakeChannel("fake")
     async with Runtime.open(
-        topology, store=open_memory(database=database), adapters=[healthy], grace_s=0
+        topology, store=open_memory(database=database), adapters=[heard], grace_s=0
     ) as again:
-        await again.wait_until(lambda: bool(healthy.delivered))
-        assert [out.text for out in healthy.delivered] == ["done"]
+        await again.wait_until(lambda: bool(heard.delivered))
+        assert [out.text for out in heard.delivered] == ["done"]
         [row] = [row.record for row in again.messages.list() if row.record.conversation_key == "fake:a"]
         assert (row.status, row.claim, row.failures, row.crashes) == (InboxStatus.DONE, 2, 0, 0)
 
