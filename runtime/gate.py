@@ -36,6 +36,16 @@ class Gate:
         self._running.add(row_id)
         return True
 
+    @property
+    def awaited(self) -> list[int]:
+        """The rows that keep it shut: those that have not run, and those that run."""
+        return [*self._pending, *self._running]
+
+    def again(self, row_id: int) -> None:
+        """The run that let this row in has crashed: it enters once more."""
+        self._running.discard(row_id)
+        self._pending.add(row_id)
+
     def leave(self, row_id: int) -> None:
         """The turn of a row has ended, or the row will not run."""
         if self.is_open:

@@ -25,6 +25,7 @@ from ..storage.commands import (
 )
 from .defaults import WARM_S
 from .emits import tell_arrival
+from .gate_restart import enter_again
 from .inbox_rules import Release as ReleaseTurn
 from .inbox_rules import inbox_move
 from .outbox_rules import Release as ReleaseSend
@@ -378,3 +379,5 @@ class ShardActor(Actor[ShardMessage]):
             )
         for send in under_way:
             self.outbox.adopt(send)
+        if not services.gate.is_open:
+            enter_again(self, services)

@@ -48,6 +48,12 @@ def is_suspect(record: InboxRecord) -> bool:
     return record.crashes >= SUSPECT_CRASHES and record.status not in _ENDED
 
 
+def runs_first(record: InboxRecord, now_us: int) -> bool:
+    """Whether everything else waits for a row: for a suspect that can run now."""
+    waits = record.status is InboxStatus.FAILED and rest_us(record.next_at_us, record.wait_us, now_us)
+    return is_suspect(record) and not waits
+
+
 def recover(
     found: Sequence[InboxRecord], *, waiting: Sequence[InboxRecord] = (), now_us: int, settled: int = 0
 ) -> Recovery:
@@ -74,15 +80,10 @@ def recover(
     after = stored | {move.after.id: move.after for move in moves}
     return Recovery(
         moves=moves,
-        suspects=tuple(sorted((row for row in after.values() if _runs_first(row, now_us)), key=_place)),
+        suspects=tuple(sorted((row for row in after.values() if runs_first(row, now_us)), key=_place)),
         at_once=max(1, turns // 2),
         turns=turns,
     )
-
-
-def _runs_first(record: InboxRecord, now_us: int) -> bool:
-    waits = record.status is InboxStatus.FAILED and rest_us(record.next_at_us, record.wait_us, now_us)
-    return is_suspect(record) and not waits
 
 
 _ENDED = frozenset(InboxStatus) - {InboxStatus.QUEUED, InboxStatus.RUNNING, InboxStatus.FAILED}
