@@ -69,9 +69,7 @@ def test_suspects_of_an_earlier_crash_stay_suspects() -> None:
 
 def test_a_suspect_that_waits_for_its_next_try_keeps_nobody_waiting() -> None:
     waiting = [
-        attrs.evolve(
-            _row(n, crashes=2, status=InboxStatus.FAILED), next_at_us=100 + n, wait_us=3_600
-        )
+        attrs.evolve(_row(n, crashes=2, status=InboxStatus.FAILED), next_at_us=100 + n, wait_us=3_600)
         for n in (0, 1)
     ]
     recovery = recover([], waiting=waiting, now_us=100)
