@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from ..actors.codec import pack_plain, unpack_plain
 from ..storage.commands import Commit, Fact, InboxMove, OutboxMove
@@ -104,7 +104,8 @@ async def _commit_each(
 def _turns_under_way(reader: Reader) -> int:
     """How many turns the last crash met, where the start after it was cut off before it had counted all of them."""
     value = reader.fact(NAMESPACE, _UNDER_WAY)
-    return 0 if value is None else cast("int", unpack_plain(value, limit_bytes=_FACT_BYTES))
+    turns = 0 if value is None else unpack_plain(value, limit_bytes=_FACT_BYTES)
+    return turns if isinstance(turns, int) else 0
 
 
 def _found_flying(row: StoredOutbox, services: Services, now_us: int) -> tuple[OutboxMove, ...]:
