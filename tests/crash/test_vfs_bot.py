@@ -73,8 +73,8 @@ CASES = [
     ("sync", "full", "1"),
     ("write", "io", "29"),
     ("write", "full", "37"),
-    pytest.param("write", "io", "4", marks=LONG),
-    pytest.param("write", "full", "9", marks=LONG),
+    pytest.param("write", "io", "6", marks=LONG),
+    pytest.param("write", "full", "13", marks=LONG),
 ]
 
 
