@@ -23,6 +23,8 @@ _LOCAL: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "4",
+    # The checks of one audit need more than the hundred that are kept: what falls out is made and compiled again.
+    "spark.sql.codegen.cache.maxEntries": "1000",
 }
 _QUIET: Final = Path(__file__).with_name("log4j2.properties")
 _SMALL: Final = {

@@ -23,8 +23,8 @@ STORE_BYTES = 200 * MIB
 COPIES = 5
 ALONE = 300
 """Commits before the first copy."""
-MOST_S = 0.1
-"""Of the promise: what a copy of 200 MiB may add to a commit beside it."""
+MOST_S = 0.05
+"""What a copy of 200 MiB may add to a commit beside it: half of what is promised."""
 
 
 class Writer:
