@@ -8,9 +8,9 @@ from __future__ import annotations
 import io
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 from urllib.parse import urlsplit
 
 import httpx
@@ -20,6 +20,7 @@ from ...actors.errors import BusError, Code
 from ...actors.plain import Plain
 from ...actors.strict_json import dumps
 from ...actors.system import open_regular
+from .bodies import Body, body_of, close_soon
 from .calls import Upload
 from .connections import (
     CONNECT_S,
@@ -31,7 +32,7 @@ from .connections import (
     Connections,
     NotConnected,
 )
-from .wire import MAX_ANSWER_BYTES, Answer, Refusal, read_answer
+from .wire import Answer, Refusal, read_answer
 
 API_BASE: Final = "https://api.telegram.org"
 READ_S: Final = 25.0
@@ -178,14 +179,15 @@ class HttpApi:
     async def _answer(self, request: httpx.Request) -> Answer:
         # `from None` throughout: an error of httpx has the request, whose address has the token.
         body = b""
+        # Both kinds of body that are made here can be run through without waiting.
+        request.stream = Body(cast("Iterable[bytes]", request.stream))
         try:
             response = await self._pool.handle_async_request(request)
             try:
                 with trio.fail_after(WHOLE_S):
-                    body = await _body_of(response)
+                    body = await body_of(response.aiter_raw(), response.aclose)
             finally:
-                with trio.CancelScope(deadline=trio.current_time() + 1, shield=True):
-                    await response.aclose()
+                await close_soon(response.aclose)
         except _UNSENT as error:
             raise NeverSent(f"no connection: {type(error).__name__}") from None
         except _BROKEN as error:
@@ -235,17 +237,6 @@ def check_base(base: str) -> str:
             Code.INVALID_MESSAGE, "the base of the API is an address such as https://api.telegram.org"
         )
     return base
-
-
-async def _body_of(response: httpx.Response) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    async for part in response.aiter_raw():
-        size += len(part)
-        if size > MAX_ANSWER_BYTES:
-            raise httpx.StreamError("the answer is too long")
-        parts.append(part)
-    return b"".join(parts)
 
 
 def _opened(upload: Upload) -> io.BufferedReader:

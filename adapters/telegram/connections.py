@@ -16,7 +16,7 @@ import httpcore
 import httpx
 import trio
 
-from .wire import MAX_ANSWER_BYTES
+from .bodies import Body, body_of, close_soon
 
 CONNECT_S: Final = 10.0
 WRITE_S: Final = 20.0
@@ -85,7 +85,7 @@ class Connections:
                     scheme=self._origin.scheme, host=self._origin.host, port=self._origin.port, target=target
                 ),
                 headers=(self._host, *_HEADERS, (b"content-length", b"%d" % len(body))),
-                content=body,
+                content=Body((body,)),
                 extensions={"timeout": {"connect": CONNECT_S, "write": WRITE_S, "read": read_s}},
             )
             connection = await self._idle_one() or httpcore.AsyncHTTPConnection(
@@ -135,36 +135,18 @@ async def _exchange(
         with trio.fail_after(whole_s):
             response = await connection.handle_async_request(request)
             with trio.fail_after(WHOLE_S):
-                body = await _body_of(response, connection)
+                body = await body_of(response.aiter_stream(), connection.aclose)
             await response.aclose()
             return response.status, body
     except _UNSENT as error:
-        await _drop(connection)
+        await close_soon(connection.aclose)
         raise NotConnected(type(error).__name__) from None
     except _BROKEN as error:
-        await _drop(connection)
+        await close_soon(connection.aclose)
         raise Broken(type(error).__name__) from None
     except BaseException:
-        await _drop(connection)
+        await close_soon(connection.aclose)
         raise
-
-
-async def _body_of(response: httpcore.Response, connection: httpcore.AsyncHTTPConnection) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    async for part in response.aiter_stream():
-        size += len(part)
-        if size > MAX_ANSWER_BYTES:
-            # Its generators must come to their end by themselves: the next part is an error.
-            await connection.aclose()
-        else:
-            parts.append(part)
-    return b"".join(parts)
-
-
-async def _drop(connection: httpcore.AsyncHTTPConnection) -> None:
-    with trio.CancelScope(shield=True, deadline=trio.current_time() + 1):
-        await connection.aclose()
 
 
 __all__ = [
