@@ -236,7 +236,7 @@ class _Run:
         )
 
     def _asked(self, check: Check) -> Mapping[str, DataFrame]:
-        shared = SHARED if "history" in check.tables else ()
+        shared = [name for name in SHARED if name in self._tables] if "history" in check.tables else []
         names = (*check.tables, "stores", *shared)
         return {name: self._tables[name] for name in names}
 

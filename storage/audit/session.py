@@ -23,6 +23,8 @@ _LOCAL: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "4",
+    # The checks of one audit need more than the hundred that are kept: what falls out is made and compiled again.
+    "spark.sql.codegen.cache.maxEntries": "1000",
 }
 _QUIET: Final = Path(__file__).with_name("log4j2.properties")
 _SMALL: Final = {
@@ -34,6 +36,8 @@ _SMALL: Final = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 _SMALL_JAVA: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+# The pauses of a job that nobody waits for do not matter; what it takes in all does.
+_LARGE_JAVA: Final = "-XX:+UseParallelGC"
 _LOCAL_MASTER: Final = "local[*]"
 
 
@@ -53,7 +57,7 @@ def open_session(master: str = _LOCAL_MASTER, *, small: bool = False) -> SparkSe
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.Builder().master(master).appName("shardline audit")
-    java = f"-Dlog4j2.configurationFile={_QUIET.as_uri()} {_SMALL_JAVA if small else ''}"
+    java = f"-Dlog4j2.configurationFile={_QUIET.as_uri()} {_SMALL_JAVA if small else _LARGE_JAVA}"
     local: dict[str, str] = {}
     if master.startswith("local"):
         # Else Spark looks for the name of the host, and warns of what it finds.

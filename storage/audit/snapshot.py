@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 import apsw
 import attrs
 
+from ...actors.system import sync_file
 from ..sqlite.files import create_private
 from ..sqlite.look import Look, StoreMeta
 from .scan import open_copy
@@ -61,6 +62,9 @@ def copy_store(store: Path, target: Path) -> None:
         raise FileExistsError(f"{target} is there already; give a new file")
     try:
         _copy(store, target)
+        # This one is kept.
+        with target.open("rb") as file:
+            sync_file(file.fileno())
     except BaseException:
         target.unlink(missing_ok=True)
         raise
@@ -72,6 +76,9 @@ def _copy(store: Path, target: Path) -> int:
         target.unlink(missing_ok=True)
         create_private(target)
         connection = apsw.Connection(str(target))
+        # Whoever syncs hundreds of MiB makes the owner's next commit wait for the disk.
+        connection.execute("PRAGMA synchronous = OFF").fetchall()
+        connection.execute("PRAGMA journal_mode = OFF").fetchall()
         own = not source.in_transaction
         try:
             if own:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kits.audited import Tampered, make_chats
+from tests.kits.audited import Tampered, add_live_faults, make_chats
 
 pytest.importorskip("pyspark", reason="the extra `audit` is not installed")
 
@@ -141,7 +141,7 @@ def test_a_watch_tells_each_fault_once_over_a_cut(spark: SparkSession, tmp_path:
 
     wanted: Found = set()
     for store in stores:
-        wanted |= add_faults(store)
+        wanted |= add_live_faults(store)
     assert watch(spark, stores, out, cut) is not None
     # Its findings are written, it has not ended; so it runs again.
     assert found_in(spark, out) == wanted
@@ -154,22 +154,3 @@ def test_a_watch_tells_each_fault_once_over_a_cut(spark: SparkSession, tmp_path:
     assert watch(spark, stores, out, told.append) is None
     assert sum(one.findings for one in told) == 0
     assert found_in(spark, out) == wanted
-
-
-def add_faults(store: Path) -> Found:
-    """New rows of history with a fault of every kind that a watch knows; what must be found."""
-    with Tampered(store, relink=False) as tampered:
-        [(shard, hseq)] = tampered.rows("SELECT shard, hseq FROM shard ORDER BY hseq DESC LIMIT 1")
-        assert isinstance(shard, int)
-        assert isinstance(hseq, int)
-        now = tampered.value("SELECT max(id) FROM instance")
-        assert isinstance(now, int)
-        wrong = tampered.append(shard, ("in", 1, "done", "done", "done"), instance=0)
-        tampered.append(shard, ("in", 998, "", "queued", "accept"), instance=now, lost=1)
-        broken = tampered.append(shard, ("in", 999, "", "queued", "accept"), instance=now, spoil=True)
-    return {
-        (tampered.store, "state_violations", wrong),
-        (tampered.store, "double_ownership", wrong),
-        (tampered.store, "sequence_gaps", f"{shard}/{hseq + 1}"),
-        (tampered.store, "hash_chain", broken),
-    }

@@ -173,6 +173,29 @@ class Tampered:
             self.run("UPDATE shard SET hseq = ?, h = ? WHERE shard = ?", hseq, h, shard)
 
 
+def add_live_faults(path: Path) -> set[tuple[str, str, str]]:
+    """Add rows of history with a fault of every kind that a watch knows.
+
+    Returns:
+        What must be found: store, check, row.
+    """
+    with Tampered(path, relink=False) as tampered:
+        [(shard, hseq)] = tampered.rows("SELECT shard, hseq FROM shard ORDER BY hseq DESC LIMIT 1")
+        assert isinstance(shard, int)
+        assert isinstance(hseq, int)
+        now = tampered.value("SELECT max(id) FROM instance")
+        assert isinstance(now, int)
+        wrong = tampered.append(shard, ("in", 1, "done", "done", "done"), instance=0)
+        tampered.append(shard, ("in", 998, "", "queued", "accept"), instance=now, lost=1)
+        broken = tampered.append(shard, ("in", 999, "", "queued", "accept"), instance=now, spoil=True)
+    return {
+        (tampered.store, "state_violations", wrong),
+        (tampered.store, "double_ownership", wrong),
+        (tampered.store, "sequence_gaps", f"{shard}/{hseq + 1}"),
+        (tampered.store, "hash_chain", broken),
+    }
+
+
 def spoil_rows(path: Path) -> set[Fault]:
     """Put faults of rows and transitions into a store of `make_chats(chats=12, dead=DEAD_ROWS)`.
 

@@ -9,10 +9,9 @@ from pyspark.sql import functions as fn
 
 from ..transitions import FINAL, TRANSITIONS
 from .base import Check, Limits, Severity, Tables, findings, named_faults
-from .shared import moves_of, openings_of, state_number, state_word
+from .shared import lanes_of, moves_of, openings_of, state_number, state_word
 
 _ROW: Final = ("store", "kind", "identity")
-_PLACE: Final = ("store", "id", "shard", "claim", "channel", "conversation_key")
 
 
 def find_bad_transitions(tables: Tables, limits: Limits) -> DataFrame:
@@ -67,35 +66,23 @@ def find_impossible_rows(tables: Tables, limits: Limits) -> DataFrame:
 
 
 def find_unreconciled(tables: Tables, limits: Limits) -> DataFrame:
-    """Messages and sends that are not as their history left them: one union, one join."""
-    inbox = tables["inbox"].select(
-        fn.lit("in").alias("kind"),
-        fn.col("accepted_at").alias("row_at"),
-        fn.col("status").alias("state"),
-        *_PLACE,
-    )
-    outbox = tables["outbox"].select(
-        fn.lit("out").alias("kind"), fn.col("updated_at").alias("row_at"), _state().alias("state"), *_PLACE
-    )
-    rows = (
-        inbox.unionByName(outbox)
-        .withColumnsRenamed({"id": "identity", "shard": "row_shard"})
-        .join(moves_of(tables), ["identity", "kind", "store"], "full_outer")
-        .withColumn("shard", fn.coalesce("row_shard", "shard"))
-        .join(fn.broadcast(_pruned(tables)), ["store", "shard"], "left")
-    )
+    """Messages and sends that are not as their history left them."""
     is_same = (
         # A state that no rule knows is not where a row may be.
         (fn.col("left_state") > 0)
-        & (state_number(fn.col("state")) == fn.col("left_state"))
-        & (fn.col("claim") == fn.col("left_claim"))
+        & (fn.col("row_state") == fn.col("left_state"))
+        & (fn.col("row_claim") == fn.col("left_claim"))
     )
     wrong = (
-        rows.withColumn("left", state_word(fn.col("left_state")))
+        moves_of(tables)
+        .where(fn.col("row_claim").isNull() | fn.col("hseq").isNull() | ~is_same)
+        .withColumn("shard", fn.coalesce("row_shard", "shard"))
+        .join(fn.broadcast(_pruned(tables)), ["store", "shard"], "left")
+        .withColumn("left", state_word(fn.col("left_state")))
         .withColumn(
             "why",
             fn.when(
-                fn.col("claim").isNull(),
+                fn.col("row_claim").isNull(),
                 fn.when(~fn.coalesce("left", fn.lit("")).isin(*FINAL), fn.lit("the row is not there")),
             )
             .when(fn.col("hseq").isNull(), fn.when(fn.col("pruned").isNull(), fn.lit("has no history")))
@@ -104,14 +91,14 @@ def find_unreconciled(tables: Tables, limits: Limits) -> DataFrame:
         .where("why IS NOT NULL")
     )
     return findings(
-        wrong,
+        _with_names(tables, wrong),
         table="history",
         ref=fn.concat_ws("-", "kind", "identity"),
         at=fn.greatest("at", "row_at"),
         detail={
             "why": fn.col("why"),
-            "state": fn.col("state"),
-            "claim": fn.col("claim"),
+            "state": state_word(fn.col("row_state")),
+            "claim": fn.col("row_claim"),
             "left_state": fn.col("left"),
             "left_claim": fn.col("left_claim"),
         },
@@ -120,11 +107,8 @@ def find_unreconciled(tables: Tables, limits: Limits) -> DataFrame:
 
 def find_handled_out_of_order(tables: Tables, limits: Limits) -> DataFrame:
     """Messages that were done before one that stands in front of them in their conversation."""
-    done = _ends(tables, "in")
-    rows = (
-        tables["inbox"].where("status = 'done'").select("store", "id", "channel", "conversation_key", "seq")
-    )
-    return _out_of_order(rows.join(done, ["store", "id"]), ("store", "conversation_key"), ("seq",), "inbox")
+    done = _ends(tables, "in", "done")
+    return _out_of_order(tables, done, "inbox")
 
 
 def find_sent_out_of_order(tables: Tables, limits: Limits) -> DataFrame:
@@ -132,45 +116,36 @@ def find_sent_out_of_order(tables: Tables, limits: Limits) -> DataFrame:
 
     One that was ever uncertain may be passed, and is left out.
     """
-    sent = _ends(tables, "out").where("NOT doubted")
-    rows = (
-        tables["outbox"]
-        .where("status = 'sent'")
-        .select("store", "id", "channel", "conversation_key", "seq", "part")
-    )
-    lane = ("store", "channel", "conversation_key")
-    return _out_of_order(rows.join(sent, ["store", "id"]), lane, ("seq", "part"), "outbox")
+    sent = _ends(tables, "out", "sent").where("NOT doubted")
+    return _out_of_order(tables, sent, "outbox")
 
 
-def _out_of_order(rows: DataFrame, lane: tuple[str, ...], order: tuple[str, ...], table: str) -> DataFrame:
-    before = Window.partitionBy(*reversed(lane)).orderBy(*order)
+def _out_of_order(tables: Tables, ends: DataFrame, table: str) -> DataFrame:
+    before = Window.partitionBy("line", "store").orderBy("seq", "part")
     late = (
-        rows.withColumn("before_id", fn.lag("id").over(before))
-        .withColumn("before_hseq", fn.lag("hseq").over(before))
-        .where("before_hseq > hseq")
+        ends.select("store", "lane", "line", "seq", "part", "identity", "ended_hseq", "ended_at")
+        .withColumn("before_id", fn.lag("identity").over(before))
+        .withColumn("before_hseq", fn.lag("ended_hseq").over(before))
+        .where("before_hseq > ended_hseq")
     )
     return findings(
-        late,
+        _with_names(tables, late),
         table=table,
-        ref=fn.col("id"),
-        at=fn.col("at"),
+        ref=fn.col("identity"),
+        at=fn.col("ended_at"),
         detail={"before_id": fn.col("before_id"), "seq": fn.col("seq")},
     )
 
 
-def _ends(tables: Tables, kind: str) -> DataFrame:
-    """The last place in the chain where each row was done, or sent."""
-    return (
-        moves_of(tables)
-        .where((fn.col("kind") == kind) & fn.col("ended_hseq").isNotNull())
-        .select(
-            "store",
-            fn.col("identity").alias("id"),
-            fn.col("ended_hseq").alias("hseq"),
-            fn.col("ended_at").alias("at"),
-            "doubted",
-        )
-    )
+def _ends(tables: Tables, kind: str, state: str) -> DataFrame:
+    """Rows that are in their last state, with the last place in the chain where they came into it."""
+    is_there = (fn.col("kind") == kind) & (fn.col("row_state") == state_number(fn.lit(state)))
+    return moves_of(tables).where(is_there & fn.col("ended_hseq").isNotNull())
+
+
+def _with_names(tables: Tables, found: DataFrame) -> DataFrame:
+    """The few that were found, with the names of channel and conversation."""
+    return found.join(lanes_of(tables), ["store", "lane"], "left")
 
 
 def _pruned(tables: Tables) -> DataFrame:
@@ -181,14 +156,6 @@ def _pruned(tables: Tables) -> DataFrame:
         heads.join(first, ["store", "shard"], "left")
         .where("coalesce(first, head + 1) > 1")
         .select("store", "shard", fn.lit(True).alias("pruned"))
-    )
-
-
-def _state() -> Column:
-    return fn.expr(
-        "CASE WHEN purged_at IS NOT NULL THEN 'purged' WHEN dead_at IS NOT NULL AND status = 'failed' THEN 'dead'"
-        " WHEN status <> 'pending' THEN status WHEN in_flight = 1 THEN 'flying'"
-        " WHEN uncertain_since IS NOT NULL THEN 'uncertain' ELSE 'ready' END"
     )
 
 

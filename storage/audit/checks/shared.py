@@ -1,9 +1,10 @@
-"""What several checks need of the history, made once a run: one row a message or send, one row an opening and chain."""
+"""What several checks need, made once a run: a row a message or send, a conversation, an opening and chain."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -15,23 +16,36 @@ from .base import Tables
 _STATES: Final = tuple(sorted({after for *_, after in TRANSITIONS}))
 _ARRIVALS: Final = ("sent", "reconcile-sent", "resolve-sent")
 _ENDS: Final = (("in", "done"), ("out", "sent"))
+_STATE_BITS: Final = 5
+_KEY: Final = ("store", "kind", "identity")
+_ROW_COLUMNS: Final = ("row_state", "row_claim", "row_at", "row_shard", "seq", "part", "lane", "line")
+_OF_ROWS: Final = frozenset({"inbox", "outbox"})
 
 
 def moves_of(tables: Tables) -> DataFrame:
-    """One row a message or send with a history.
+    """One row a message or send that has a history, or is in a table that is there.
 
-    `store`, `kind`, `identity`, `shard`; `hseq`, `left_state` (a number, see `state_number`), `left_claim` and `at` of
-    its last row; `arrivals` and `arrived_at`, how often and when last the channel had it; `ended_hseq` and `ended_at`
-    of its last `done` or `sent`; `doubted`, it was ever uncertain.
+    `store`, `kind`, `identity`.
+    Of its history, null without one: `shard`; `hseq`, `left_state` (a number, see `state_number`), `left_claim` and
+    `at` of its last row; `arrivals` and `arrived_at`, how often and when last the channel had it; `ended_hseq` and
+    `ended_at` of its last `done` or `sent`; `doubted`, it was ever uncertain.
+    Of the row itself, null without one: `row_state`, `row_claim`, `row_at`, `row_shard`, `seq`, `part`; `lane`, see
+    `lanes_of`, and `line`, within which it has its place.
     """
     kept = tables.get("moves")
-    return _moves(tables["history"]) if kept is None else kept
+    return _moves(tables) if kept is None else kept
 
 
 def openings_of(tables: Tables) -> DataFrame:
     """One row a chain and opening of the store that wrote into it: `store`, `shard`, `instance`, `first` number."""
     kept = tables.get("openings")
-    return _openings(tables["history"]) if kept is None else kept
+    return _openings(tables) if kept is None else kept
+
+
+def lanes_of(tables: Tables) -> DataFrame:
+    """One row a channel and conversation of a store: `store`, `lane`, `channel`, `conversation_key`."""
+    kept = tables.get("lanes")
+    return _lanes(tables) if kept is None else kept
 
 
 @contextmanager
@@ -40,11 +54,11 @@ def sharing(tables: Tables) -> Generator[Mapping[str, DataFrame]]:
 
     What is kept spills to the workers' disks; nothing is made that no check asks for.
     """
-    history = tables.get("history")
-    if history is None:
+    if "history" not in tables:
         yield tables
         return
-    kept = {name: make(history).persist() for name, make in SHARED.items()}
+    names = SHARED.keys() if tables.keys() & _OF_ROWS else SHARED.keys() - {"lanes"}
+    kept = {name: SHARED[name](tables).persist() for name in names}
     try:
         yield {**tables, **kept}
     finally:
@@ -63,27 +77,96 @@ def state_word(number: Column) -> Column:
     return fn.when(number > 0, fn.element_at(fn.array(*map(fn.lit, _STATES)), number.cast("int")))
 
 
-def _moves(history: DataFrame) -> DataFrame:
-    kind, event = fn.col("kind"), fn.col("event")
-    has_arrived = (kind == "out") & event.isin(*_ARRIVALS)
-    has_ended = fn.concat_ws("|", kind, event).isin(*("|".join(one) for one in _ENDS))
-    return history.groupBy("store", "kind", "identity").agg(
-        fn.max("shard").alias("shard"),
-        fn.max("hseq").alias("hseq"),
-        fn.max_by(state_number(fn.col("to")), fn.col("hseq")).alias("left_state"),
-        fn.max_by("claim", "hseq").alias("left_claim"),
-        fn.max("at").alias("at"),
-        fn.count(fn.when(has_arrived, 1)).alias("arrivals"),
-        fn.max(fn.when(has_arrived, fn.col("at"))).alias("arrived_at"),
-        fn.max(fn.when(has_ended, fn.col("hseq"))).alias("ended_hseq"),
-        fn.max(fn.when(has_ended, fn.col("at"))).alias("ended_at"),
-        fn.max(fn.col("to") == "uncertain").alias("doubted"),
+def send_state() -> Column:
+    """The state of an outbox row, as the history names it."""
+    return fn.expr(
+        "CASE WHEN purged_at IS NOT NULL THEN 'purged' WHEN dead_at IS NOT NULL AND status = 'failed' THEN 'dead'"
+        " WHEN status <> 'pending' THEN status WHEN in_flight = 1 THEN 'flying'"
+        " WHEN uncertain_since IS NOT NULL THEN 'uncertain' ELSE 'ready' END"
     )
 
 
-def _openings(history: DataFrame) -> DataFrame:
-    return history.groupBy("store", "shard", "instance").agg(fn.min("hseq").alias("first"))
+def _moves(tables: Tables) -> DataFrame:
+    # Rows and their history meet in one grouping: no table is sorted for a join. Only numbers are kept beside the key,
+    # since Spark groups numbers by hash, and sorts what holds texts.
+    parts = [_steps(tables["history"])]
+    if "inbox" in tables:
+        parts.append(
+            _rows(tables["inbox"], "in", fn.col("status"), "accepted_at", fn.xxhash64("conversation_key"))
+        )
+    if "outbox" in tables:
+        parts.append(_rows(tables["outbox"], "out", send_state(), "updated_at", _lane()))
+    every = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
+    if len(parts) == 1:
+        every = every.withColumns({name: fn.lit(None).cast("long") for name in _ROW_COLUMNS})
+    # The last row's state rides in the low bits of its number.
+    last = fn.max("last")
+    return every.groupBy(*_KEY).agg(
+        *(
+            fn.max(name).alias(name)
+            for name in ("shard", "at", "arrived_at", "ended_hseq", "ended_at", "doubted")
+        ),
+        fn.shiftright(last, _STATE_BITS).alias("hseq"),
+        last.bitwiseAND((1 << _STATE_BITS) - 1).alias("left_state"),
+        fn.max_by("claim", "last").alias("left_claim"),
+        fn.count("arrived_at").alias("arrivals"),
+        *(fn.max(name).alias(name) for name in _ROW_COLUMNS),
+    )
 
 
-SHARED: Final[Mapping[str, Callable[[DataFrame], DataFrame]]] = {"moves": _moves, "openings": _openings}
+def _steps(history: DataFrame) -> DataFrame:
+    kind, event, at = fn.col("kind"), fn.col("event"), fn.col("at")
+    has_arrived = (kind == "out") & event.isin(*_ARRIVALS)
+    has_ended = fn.concat_ws("|", kind, event).isin(*("|".join(one) for one in _ENDS))
+    return history.select(
+        *_KEY,
+        "shard",
+        "claim",
+        "at",
+        (fn.shiftleft("hseq", _STATE_BITS) + state_number(fn.col("to"))).alias("last"),
+        fn.when(has_arrived, at).alias("arrived_at"),
+        fn.when(has_ended, fn.col("hseq")).alias("ended_hseq"),
+        fn.when(has_ended, at).alias("ended_at"),
+        (fn.col("to") == "uncertain").alias("doubted"),
+    )
+
+
+def _rows(table: DataFrame, kind: str, state: Column, at: str, line: Column) -> DataFrame:
+    return table.select(
+        "store",
+        fn.lit(kind).alias("kind"),
+        fn.col("id").alias("identity"),
+        state_number(state).cast("long").alias("row_state"),
+        fn.col("claim").alias("row_claim"),
+        fn.col(at).alias("row_at"),
+        fn.col("shard").alias("row_shard"),
+        "seq",
+        "part",
+        _lane().alias("lane"),
+        line.alias("line"),
+    )
+
+
+def _lanes(tables: Tables) -> DataFrame:
+    parts = [
+        tables[name].select("store", "channel", "conversation_key")
+        for name in sorted(_OF_ROWS & tables.keys())
+    ]
+    return reduce(DataFrame.union, parts).distinct().withColumn("lane", _lane())
+
+
+def _lane() -> Column:
+    # In 64 bits even millions of conversations of a store do not meet.
+    return fn.xxhash64("channel", "conversation_key")
+
+
+def _openings(tables: Tables) -> DataFrame:
+    return tables["history"].groupBy("store", "shard", "instance").agg(fn.min("hseq").alias("first"))
+
+
+SHARED: Final[Mapping[str, Callable[[Tables], DataFrame]]] = {
+    "moves": _moves,
+    "openings": _openings,
+    "lanes": _lanes,
+}
 """What stands beside the tables of a check that reads the history."""
