@@ -134,12 +134,10 @@ async def over_tls(told: bytes) -> AsyncGenerator[str]:
             return
 
     async with trio.open_nursery() as nursery:
-        listeners = await trio.open_ssl_over_tcp_listeners(
-            0, context, host="127.0.0.1", https_compatible=True
-        )
-        nursery.start_soon(trio.serve_listeners, serve, listeners)
-        socket = listeners[0].transport_listener.socket
-        port = cast("tuple[str, int]", socket.getsockname())[1]
+        [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        secure = trio.SSLListener(listener, context, https_compatible=True)
+        nursery.start_soon(trio.serve_listeners, serve, [secure])
+        port = cast("tuple[str, int]", listener.socket.getsockname())[1]
         with trio.fail_after(LIMIT_S):
             yield f"https://127.0.0.1:{port}"
         nursery.cancel_scope.cancel()
