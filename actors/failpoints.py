@@ -32,6 +32,7 @@ KINDS: Final = (
     "relay",
     "control",
     "timer",
+    "recovery",
 )
 BORDERS: Final = ("before_commit", "after_commit", "before_wake")
 """After the statements and before COMMIT; after COMMIT on the writer's side; before whoever waits is told."""

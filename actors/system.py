@@ -152,6 +152,16 @@ def read_at(descriptor: int, count: int, offset: int) -> bytes:
     return os.read(descriptor, count)
 
 
+def write_at(descriptor: int, data: bytes, offset: int) -> None:
+    """Write bytes to a place of a file. Without `pwrite` its position moves."""
+    write: Callable[[int, bytes, int], int] | None = getattr(os, "pwrite", None)
+    if write is not None:
+        write(descriptor, data, offset)
+        return
+    os.lseek(descriptor, offset, os.SEEK_SET)
+    os.write(descriptor, data)
+
+
 def after_fork_in_child(callback: Callable[[], None]) -> None:
     """Call it in every process that is forked from this one; nothing where no process is."""
     register: Callable[..., None] | None = getattr(os, "register_at_fork", None)
@@ -209,4 +219,5 @@ __all__ = [
     "sync_file",
     "sync_folder",
     "unlock_file",
+    "write_at",
 ]

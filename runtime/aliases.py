@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 ALIAS_PREFIX: Final = "alias:"
 _FACT_BYTES: Final = 4_096
+_MAX_CHARS: Final = 1_000
+"""Of an address: it has to fit into a fact, four bytes a character."""
 _MOST: Final = 1_000_000
 
 
@@ -111,7 +113,7 @@ class Aliases:
         return length
 
     def _is_address(self, address: object) -> TypeGuard[str]:
-        if not isinstance(address, str):
+        if not isinstance(address, str) or len(address) > _MAX_CHARS:
             return False
         try:
             check_conversation_key(f"{self._prefix}:{address}")

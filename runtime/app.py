@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import signal
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -49,6 +48,7 @@ from .sender import Sender
 from .services import Services
 from .status import Status, status_of
 from .stop import Stop, Stuck
+from .stop_signals import stop_signals
 from .timer_desk import TimerDesk
 from .tokens import Tokens
 from .topology import Topology
@@ -283,8 +283,9 @@ class Runtime:
         """Run until a stop is asked for.
 
         Args:
-            signals: Take SIGINT and SIGTERM as that: the first stops in good order, a second one at once. Only in the
-                main thread. With the `signals` of `open` it is so without.
+            signals: Take the signals that stop a program as that: the first stops in good order, a second one at once,
+                a third one ends the process where it stands, with 3. Only in the main thread. With the `signals` of
+                `open` it is so without.
         """
         if self._takes_signals:
             await self._stop.asked.wait()
@@ -293,7 +294,7 @@ class Runtime:
         if not signals:
             await self._stop.asked.wait()
             return
-        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as received:
+        with stop_signals() as received:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._stop.take_signals, received)
                 await self._stop.asked.wait()

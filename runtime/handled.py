@@ -16,6 +16,7 @@ from ..storage.records import Failure, InboxRecord, InboxStatus, OutboxRecord, O
 from .ends import has_ended, send_has_ended
 from .parts import PART_STEP
 from .receipt import Receipt
+from .send import place_of
 from .topic_handler import turn_here
 
 if TYPE_CHECKING:
@@ -95,12 +96,29 @@ async def _end_of_send(row_id: int, services: Services) -> OutboxRecord:
     stored = services.store.reader.outbox(row_id)
     if stored is not None:
         record = stored.record
-        delivery = services.deliveries.get(record.channel)
-        # Where a channel looks sends up, one that it could not tell of stays as it is on disk.
-        is_open = delivery is None or not delivery.can_look_up or record.state is not OutboxState.UNCERTAIN
-        if send_has_ended(record) or not is_open:
+        if send_has_ended(record) or (
+            record.state is OutboxState.UNCERTAIN and not _is_to_be_asked(record, services)
+        ):
             return record
     return await services.ends.wait_send(row_id)
+
+
+def _is_to_be_asked(record: OutboxRecord, services: Services) -> bool:
+    """Whether the channel is asked, or sends again, what became of an uncertain send.
+
+    On disk one that the channel could not tell of looks the same; its conversation has gone past it.
+    """
+    delivery = services.deliveries.get(record.channel)
+    if delivery is None or not delivery.can_look_up:
+        return True
+    outbox = services.shards[record.shard].outbox
+    if record.id in outbox.sends:
+        return True
+    lane = outbox.lanes.find(record.conversation_key)
+    return lane is not None and (
+        (lane.more and lane.last_seq < place_of(record))
+        or any(row.record.id == record.id and not row.is_parked for row in lane.queue)
+    )
 
 
 async def end_of_text(row_id: int, services: Services) -> OutboxRecord:

@@ -123,12 +123,7 @@ _WORST: Final = (HealthState.OK, HealthState.DEGRADED, HealthState.FAILING)
 def judge(facts: Facts) -> Iterator[Reason]:
     """What is wrong, the whole runtime's first."""
     if facts.trouble is not None:
-        yield Reason(
-            word="store_failing",
-            state=HealthState.FAILING,
-            text=f"the store takes nothing: {facts.trouble}",
-            action=facts.trouble.action,
-        )
+        yield store_failing(facts.trouble)
     if facts.moved is not None:
         yield _MOVED[facts.moved]
     if facts.log_bytes > LOG_WARN_BYTES:
@@ -179,6 +174,17 @@ def judge(facts: Facts) -> Iterator[Reason]:
             text=f"{facts.dead:,} messages and sends died since the start",
             action="`shardline dlq list`, then `shardline dlq requeue` or `dlq purge`.",
         )
+
+
+def store_failing(code: Code, since_us: int = 0) -> Reason:
+    """The store takes nothing, for this reason."""
+    return Reason(
+        word="store_failing",
+        state=HealthState.FAILING,
+        text=f"the store takes nothing: {code}",
+        action=code.action,
+        since_us=since_us,
+    )
 
 
 def health_of(reasons: Iterable[Reason]) -> Health:
@@ -234,4 +240,4 @@ def _edge(edge: ChildStatistics) -> Iterator[Reason]:
         )
 
 
-__all__ = ["Facts", "Health", "HealthState", "Reason", "Word", "health_of", "judge"]
+__all__ = ["Facts", "Health", "HealthState", "Reason", "Word", "health_of", "judge", "store_failing"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import trio
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from ..actors.child import ChildStatistics
     from .edge import EdgeActor
     from .services import Services
+
+
+_SET_US: Final = 1_000_000
+"""Clocks drift apart by less while anything lasts; what is more was set by somebody."""
 
 
 class HealthWatch:
@@ -37,18 +41,20 @@ class HealthWatch:
         self._services = services
         self._edges = edges
         self._statistics = statistics
-        self._since: dict[tuple[str, str], int] = {}
+        # By word and what it is about: since when, by both clocks.
+        self._since: dict[tuple[str, str], tuple[int, float]] = {}
 
     def look(self) -> Health:
         """How the runtime is now."""
-        now_us = self._services.clock.wall_us()
+        clock = self._services.clock
+        now = clock.wall_us(), clock.mono_s()
         found = list(judge(self._facts()))
         self._since = {
-            (reason.word, reason.about): self._since.get((reason.word, reason.about), now_us)
-            for reason in found
+            (reason.word, reason.about): self._since.get((reason.word, reason.about), now) for reason in found
         }
         return health_of(
-            attrs.evolve(reason, since_us=self._since[reason.word, reason.about]) for reason in found
+            attrs.evolve(reason, since_us=_on_this_wall(self._since[reason.word, reason.about], now))
+            for reason in found
         )
 
     @property
@@ -76,6 +82,12 @@ class HealthWatch:
             uncertain=store.reader.count_undecided(),
             dead=services.counters.get("dead", 0),
         )
+
+
+def _on_this_wall(since: tuple[int, float], now: tuple[int, float]) -> int:
+    """A time as the wall clock has it now, microseconds since 1970 UTC: it may have been set since."""
+    measured_us = now[0] - round((now[1] - since[1]) * 1_000_000)
+    return measured_us if abs(measured_us - since[0]) >= _SET_US else since[0]
 
 
 __all__ = ["HealthWatch"]

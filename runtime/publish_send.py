@@ -9,7 +9,8 @@ from ..actors.keys import prefix_of, shard_of
 from ..actors.message import BusMessage
 from ..storage.commands import Duplicate, Stored
 from ..storage.records import OutboundContent, OutboxRecord
-from .parts import part_rows, publish_sends
+from .known_text import known_rows, rows_of_send
+from .parts import publish_sends
 
 if TYPE_CHECKING:
     from .services import Services
@@ -36,7 +37,16 @@ async def publish_send(
         created_at_us=now_us,
         updated_at_us=now_us,
     )
-    return await publish_sends(part_rows(record, content, services), services)
+    try:
+        return await publish_sends(rows_of_send(record, content, services), services)
+    except BusError as error:
+        if error.code is not Code.IDENTITY_MISMATCH or content.rich is not None:
+            raise
+        rows = known_rows(record, content, services)
+        # Not cut at all, it says something else.
+        if len(rows) <= 1:
+            raise
+    return await publish_sends(rows, services)
 
 
 async def publish_outbound(message: BusMessage, services: Services) -> Stored | Duplicate:

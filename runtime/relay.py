@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from ..storage.commands import Commit, DropTimer, EmitNumber
+from ..actors.errors import BusError, Code
+from ..storage.commands import Commit, DropTimer, EmitNumber, Publish
 from .emits import publish_row
 from .pending_timers import pending_timer
 
@@ -67,11 +68,24 @@ class Relay:
                 taken: EmitNumber | None = None
                 if isinstance(row, DropTimer) and (taken := pending_timer(services.store, row.id)):
                     await self._remove(taken)
-                await services.intake.store.offer(partial(publish_row, part, services))
+                await self._publish(number, part)
                 await self._remove(number)
                 if taken is not None:
                     # It may be further down this page.
                     break
+
+    async def _publish(self, number: EmitNumber, part: Publish) -> None:
+        services = self._services
+        try:
+            await services.intake.store.offer(partial(publish_row, part, services))
+        except BusError as error:
+            if error.code is not Code.IDENTITY_MISMATCH:
+                raise
+            # Its key is taken, in another home than the turn that chose it could see. It would be refused for ever.
+            services.count("emits_refused")
+            services.log.error(
+                "emit.refused", shard=number.shard, seq=number.seq, bus_error_code=str(error.code)
+            )
 
     async def _remove(self, number: EmitNumber) -> None:
         services = self._services

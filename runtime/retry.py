@@ -18,6 +18,8 @@ from .defaults import (
     MIN_DELAY_S,
 )
 
+_TRIED_US = 1000
+
 
 @attrs.frozen(kw_only=True)
 class RetryPolicy:
@@ -89,6 +91,18 @@ def rest_us(due_us: int | None, wait_us: int | None, now_us: int) -> int:
         return 0
     rest = max(0, due_us - now_us)
     return rest if wait_us is None else min(rest, wait_us)
+
+
+def pause_us(left_s: float, attempts: int) -> int:
+    """How long a send waits for the end of its channel's or chat's pause, microseconds; 0 without one.
+
+    Many may wait for the same moment, when one alone may go: those tried less often go first.
+
+    Args:
+        left_s: What is left of the pause, seconds.
+        attempts: How often the send was tried.
+    """
+    return math.ceil(left_s * 1e6) + attempts * _TRIED_US if left_s > 0 else 0
 
 
 # Declarations come from settings files too, where the annotations do not hold.

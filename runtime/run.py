@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from enum import IntEnum
 from pathlib import Path
 from types import NoneType
-from typing import Literal, cast
+from typing import Final, Literal, cast
 
 import structlog
 import trio
@@ -28,6 +28,9 @@ from .retention import Retention
 from .settings import METRICS_TOKEN, Effective, load_settings
 from .stop_signals import stop_signals
 from .topology import Topology
+
+_ADVISED: Final = frozenset({Code.STORE_CORRUPT, Code.STORE_IO})
+"""Whose message does not say what to do."""
 
 
 class ExitCode(IntEnum):
@@ -131,7 +134,7 @@ def run(
         if isinstance(error, BusError) and is_mistake(error):
             traceback.print_exception(error.__cause__)
         told = str(error) if isinstance(error, BusError) else repr(error)
-        if isinstance(error, BusError) and error.code in {Code.STORE_CORRUPT, Code.STORE_IO}:
+        if isinstance(error, BusError) and error.code in _ADVISED and "advised" not in error.context:
             told += f". {error.code.meaning} {error.code.action}"
         sys.stderr.write(f"shardline: {told}\n")
         code = ExitCode.FAILURE

@@ -35,8 +35,10 @@ def checked_answer(answer: object) -> SendOutcome:
 
 
 def is_chat(answer: object) -> TypeGuard[Chat]:
-    """Whether what `chat_of` answered is a chat."""
-    return isinstance(answer, Chat) and _is(answer.id, str)
+    """Whether what `chat_of` answered is a chat; its id has a character at least, and can be stored."""
+    if not isinstance(answer, Chat) or not _is(answer.id, str):
+        return False
+    return bool(answer.id) and clean_text(answer.id) == answer.id
 
 
 def _checked(answer: object) -> SendOutcome:

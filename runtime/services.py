@@ -35,6 +35,7 @@ class Services:
 
     Attributes:
         draining: A stop has begun: nothing new is claimed or started.
+        has_cut_off: The stop refused a turn something, so that its message went back in line.
         pruned: Rows that retention took away in this run, by kind.
         is_ending: The tree ends: what the store refuses from now on is left to the next start.
         counters: Events of this run by name, for `status` and the end's summary.
@@ -60,6 +61,7 @@ class Services:
     ends: Ends = attrs.field(factory=Ends)
     turn_waits: TurnWaits = attrs.field(factory=TurnWaits)
     draining: bool = False
+    has_cut_off: bool = False
     is_ending: bool = False
     _relay: Relay | None = None
     _timers: TimerActor | None = None

@@ -107,7 +107,9 @@ class Stop:
         self._services.ends.close()
         self._is_drained_out = True
         # Without any grace time the wake-ups just sent are still unread, and they are no work.
-        self.has_cancelled_work = not self.is_over and any(shard.has_work for shard in self._services.shards)
+        self.has_cancelled_work = not self.is_over and (
+            self._services.has_cut_off or any(shard.has_work for shard in self._services.shards)
+        )
 
     async def wait_stuck(self) -> Stuck:
         """Wait until the cut was a while ago and something still runs; the messages of its turns go back on disk.

@@ -14,6 +14,7 @@ import trio
 from ..actors.system import stopping_signals
 
 _LAST: Final = 3
+_CANCELLED_WORK: Final = 3
 _SAID: Final = b"shardline: ended where it stood, by a third signal; what was under way counts as a crash\n"
 _STANDARD_ERROR: Final = 2
 
@@ -21,7 +22,7 @@ Handler = Callable[[int, FrameType | None], object]
 
 
 @contextmanager
-def stop_signals(*, exit_code: int) -> Generator[AsyncIterator[int]]:
+def stop_signals(*, exit_code: int = _CANCELLED_WORK) -> Generator[AsyncIterator[int]]:
     """Receive SIGINT, SIGTERM, and SIGHUP unless somebody (`nohup`) has it ignored; in the main thread only.
 
     A loop that a handler blocks receives nothing, so the third signal ends the process at once, whatever it does.

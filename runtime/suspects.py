@@ -25,11 +25,13 @@ class Recovery:
         moves: One transition for each row found claimed, by (shard, seq).
         suspects: The rows to run first and apart, as they stand after `moves`, by (shard, seq).
         at_once: How many of them may run at the same time, >= 1.
+        turns: How many turns the crash met.
     """
 
     moves: tuple[InboxMove, ...]
     suspects: tuple[InboxRecord, ...]
     at_once: int
+    turns: int
 
     @property
     def crash_looped(self) -> tuple[InboxRecord, ...]:
@@ -42,7 +44,9 @@ def is_suspect(record: InboxRecord) -> bool:
     return record.crashes >= SUSPECT_CRASHES and record.status not in _ENDED
 
 
-def recover(found: Sequence[InboxRecord], *, waiting: Sequence[InboxRecord] = (), now_us: int) -> Recovery:
+def recover(
+    found: Sequence[InboxRecord], *, waiting: Sequence[InboxRecord] = (), now_us: int, settled: int = 0
+) -> Recovery:
     """Decide about the rows found claimed, of all shards together.
 
     Args:
@@ -50,13 +54,14 @@ def recover(found: Sequence[InboxRecord], *, waiting: Sequence[InboxRecord] = ()
         waiting: Open rows as stored; suspects of an earlier crash among them stay suspects. Rows of `found` may be
             among them.
         now_us: Wall clock, microseconds since 1970 UTC.
+        settled: How many turns the crash met, where a start before this one was cut off while it counted them.
     Returns:
         The transitions to commit before anything else, and who runs first.
     Raises:
         BusError: INVALID_TRANSITION, a row of `found` is not running.
     """
     # The parts of an album run as one turn; apart from that a conversation has one row at work.
-    turns = len({record.conversation_key for record in found})
+    turns = max(settled, len({record.conversation_key for record in found}))
     event = FoundAtStart(alone=turns == 1)
     moves = tuple(
         inbox_move(record, event, now_us=now_us, claim=record.claim) for record in sorted(found, key=_place)
@@ -67,6 +72,7 @@ def recover(found: Sequence[InboxRecord], *, waiting: Sequence[InboxRecord] = ()
         moves=moves,
         suspects=tuple(sorted(filter(is_suspect, after.values()), key=_place)),
         at_once=max(1, turns // 2),
+        turns=turns,
     )
 
 

@@ -139,7 +139,7 @@ class TimerActor:
     def _fired(self, due: Sequence[StoredTimer], now_us: int) -> list[Commit]:
         moves: defaultdict[int, list[TimerMove]] = defaultdict(list)
         arrivals: defaultdict[int, list[NewInbox | NewEvent]] = defaultdict(list)
-        for timer in sorted(due, key=_in_order):
+        for timer in due:
             record = timer.record
             moves[record.shard].append(self._move(timer, now_us))
             arrivals[record.shard].append(timer_arrival(timer, self._services, now_us=now_us))
@@ -248,12 +248,6 @@ class TimerActor:
         if count:
             late = self.has_due(self._services.clock.wall_us())
             self._services.log.info("timers.loaded", count=count, next_at_us=self._next_us, late=late)
-
-
-def _in_order(timer: StoredTimer) -> tuple[int, int, int, str]:
-    """Those of one time as they were set: the numbers in the names of one conversation's grow, 9 before 10."""
-    record = timer.record
-    return record.due_at_us, record.created_at_us, len(record.id), record.id
 
 
 def _begin_again(timer: StoredTimer, now_us: int) -> TimerMove:

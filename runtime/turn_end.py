@@ -1,11 +1,11 @@
-"""How a failed turn ends: what the time limit is as an error, and the event with its report."""
+"""How a failed turn ends: what the time limit is as an error, what a stop is, and the event with its report."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..actors.errors import BusError, Code
-from .inbox_rules import Dead, Fail
+from ..actors.errors import BusError, Code, error_code_of
+from .inbox_rules import Dead, Fail, Release
 from .reports import report_turn
 from .turn_failure import failure_event, failure_text
 
@@ -24,8 +24,14 @@ def time_limit_error(limit_s: float, raised: BaseException | None) -> BusError:
     return error
 
 
-def failed_turn(turn: Turn, error: BaseException, services: Services) -> Fail | Dead:
-    """Decide what the failure of a turn means, and report it."""
+def failed_turn(turn: Turn, error: BaseException, services: Services) -> Fail | Dead | Release:
+    """Decide what the failure of a turn means, and report it.
+
+    A turn that the runtime refused something because it stops is cut off by the stop, and its message goes back.
+    """
+    if services.draining and error_code_of(error) is Code.BUS_CLOSED:
+        services.has_cut_off = True
+        return Release()
     event = failure_event(
         error,
         turn.row.record,

@@ -10,9 +10,9 @@ from ..storage.commands import DropTimer, Emit, EmitNumber, NewOutbox, NewTimer,
 from ..storage.records import OutboundContent, OutboxRecord
 from .effects import CancelEffect, Effect, EventEffect, MessageEffect, SendEffect, TimerEffect
 from .emits import event_emit, message_emit
+from .known_text import rows_of_send
 from .lane import Lane
 from .outbox_rules import Start, next_outbox_record
-from .parts import part_rows
 from .pending_timers import pending_timer
 from .send import PendingRow
 from .timer_arrival import new_timer
@@ -119,7 +119,7 @@ def _new_sends(
 ) -> list[tuple[OutboxRecord, OutboundContent]]:
     home = shard_of(effect.conversation_key, services.store.info.shard_count)
     record = first_record(effect, services, shard=home, now_us=now_us)
-    return part_rows(record, content_of(effect, cause), services)
+    return rows_of_send(record, content_of(effect, cause), services)
 
 
 def first_record(

@@ -1,7 +1,8 @@
 """A small HTTP server for `/metrics` and `/health`, on h11 and trio's own sockets. Needs the extra `metrics`.
 
 h11 parses and writes HTTP/1.1 and does no I/O of its own: two addresses that are read need no framework, no second
-event loop and no other settings. One request a connection, at most 16 at once, 10 seconds each.
+event loop and no other settings. One request a connection, at most 16 at once, 10 seconds each; where one more comes,
+the oldest goes that has had its second.
 """
 
 from __future__ import annotations
@@ -26,7 +27,14 @@ if TYPE_CHECKING:
 
 _REQUEST_S: Final = 10.0
 _AT_ONCE: Final = 16
+_SURE_S: Final = 1.0
+"""Nobody is sent away for another one before that."""
+
 _READ_BYTES: Final = 4_096
+_REST_S: Final = 2.0
+_REST_BYTES: Final = 16 * 1024 * 1024
+"""For how long, and how much, of a body that nobody wants is read: whoever sends it reads the answer behind it."""
+
 _MIN_TOKEN_CHARS: Final = 8
 _TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 _JSON: Final = "application/json"
@@ -82,22 +90,28 @@ class Pages:
         self._runtime = runtime
         self._metrics: Metrics = runtime.metrics()
         self._authorization = authorization
-        self._limit = trio.CapacityLimiter(_AT_ONCE)
+        # When each came, the oldest first.
+        self._open: dict[trio.CancelScope, float] = {}
 
     async def serve(self, stream: trio.abc.Stream) -> None:
         """Answer, and close; a peer that goes, dawdles or talks something else is nobody's concern."""
         async with stream:
-            try:
-                self._limit.acquire_nowait()
-            except trio.WouldBlock:
-                return
-            try:
-                with trio.move_on_after(_REQUEST_S):
+            now_s = trio.current_time()
+            if len(self._open) >= _AT_ONCE:
+                # Else so many that say nothing would keep everybody out.
+                oldest = next(iter(self._open))
+                if now_s < self._open[oldest] + _SURE_S:
+                    return
+                del self._open[oldest]
+                oldest.cancel()
+            with trio.move_on_after(_REQUEST_S) as scope:
+                self._open[scope] = now_s
+                try:
                     await self._exchange(stream)
-            except (OSError, trio.BrokenResourceError, h11.ProtocolError):
-                return
-            finally:
-                self._limit.release()
+                except (OSError, trio.BrokenResourceError, h11.ProtocolError):
+                    return
+                finally:
+                    self._open.pop(scope, None)
 
     async def _exchange(self, stream: trio.abc.Stream) -> None:
         connection = h11.Connection(h11.SERVER)
@@ -105,9 +119,13 @@ class Pages:
             request = await _request_of(connection, stream)
         except h11.RemoteProtocolError as error:
             await _send(connection, stream, (error.error_status_hint, _TEXT, b"bad request\n"))
-            return
-        if request is not None:
+        else:
+            if request is None:
+                return
             await _send(connection, stream, self._answer(request), is_head=request.method == b"HEAD")
+            if request.method in {b"GET", b"HEAD"}:
+                return
+        await _read_rest(stream)
 
     def _answer(self, request: h11.Request) -> Answer:
         path = request.target.partition(b"?")[0]
@@ -150,6 +168,19 @@ async def _request_of(connection: h11.Connection, stream: trio.abc.Stream) -> h1
             return event
         else:
             return None
+
+
+async def _read_rest(stream: trio.abc.Stream) -> None:
+    """Let the peer send what it has under way: closing on unread bytes is a reset, which takes the answer from it."""
+    if isinstance(stream, trio.abc.HalfCloseableStream):
+        await stream.send_eof()
+    left = _REST_BYTES
+    with trio.move_on_after(_REST_S):
+        while left > 0:
+            read = await stream.receive_some(65_536)
+            if not read:
+                return
+            left -= len(read)
 
 
 async def _send(

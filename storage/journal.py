@@ -44,6 +44,10 @@ class Files(Protocol):
         """Which file is no longer at its path; at once."""
         ...
 
+    def tell(self, trouble: Code | None) -> None:
+        """Say to those who look from outside what keeps the store from writing; None for nothing. May block."""
+        ...
+
     def close_reader(self) -> None:
         """End the reads; on the trio thread."""
         ...
@@ -106,7 +110,7 @@ class Journal:
         self._failpoints = failpoints
         self._pid = os.getpid()
         self._started = False
-        self._writer = BatchWriter(backend, failpoints.armed)
+        self._writer = BatchWriter(backend, failpoints.armed, files.tell)
         self._drive: Drive = (
             InlineDrive(self._writer, self._deliver)
             if mode == "inline"

@@ -8,7 +8,14 @@ from typing import Final
 from .commands import Commit, NewInbox, NewOutbox, Part, Publish
 from .records import OutboxStatus
 
-_INBOX_KINDS: Final = {"done": "done", "fail": "retry", "dead": "dead", "requeue": "requeue"}
+_INBOX_KINDS: Final = {
+    "done": "done",
+    "fail": "retry",
+    "dead": "dead",
+    "requeue": "requeue",
+    "crash": "recovery",
+    "blame": "recovery",
+}
 _OUTBOX_KINDS: Final = {
     "start": ("send-start",),
     "sent": ("send-result",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..actors.clock import Clock, SystemClock
+from ..actors.errors import Code
 from ..actors.failpoints import NO_FAILPOINTS, FailPoints
 from .condition import LogState, Moved
 from .journal import Journal, NextIds
@@ -40,6 +41,9 @@ class MemoryFiles:
     def moved(self) -> Moved | None:
         """See `Files`."""
         return None
+
+    def tell(self, trouble: Code | None) -> None:
+        """See `Files`: there is nobody beside it."""
 
     def close_reader(self) -> None:
         """See `Files`."""

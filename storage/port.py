@@ -212,7 +212,10 @@ class Reader(Protocol):
         ...
 
     def due_timers(self, until_us: int, limit: int) -> list[StoredTimer]:
-        """Timers of every shard that are due at that time or before, the longest due first."""
+        """Timers of every shard that are due at that time or before, the longest due first.
+
+        Those of one time come in the order they were set.
+        """
         ...
 
     def next_timer_us(self) -> int | None:

@@ -75,6 +75,10 @@ class Delivery:
     open_messages: int | None = None
 
 
+def _tell_nobody(_: Code | None) -> None:
+    """Nobody looks on."""
+
+
 @attrs.define
 class BatchWriter:
     """Keeps what is submitted until it is stored or refused.
@@ -82,6 +86,11 @@ class BatchWriter:
     While the store is full or busy, publishes are refused: nothing has happened yet for them. Everything else records
     what has happened already; it is kept, in order, and tried again after `wait_s`. Of a full store's parts those that
     still fit are stored, so that work which needs no room goes on; the parts of one shard keep their order.
+
+    Args:
+        backend: Stores batches.
+        labelled: Whether a delivery says its kinds.
+        tell: Called when what keeps the store from writing has changed; None for nothing.
 
     Attributes:
         held: What is kept, oldest first.
@@ -92,11 +101,13 @@ class BatchWriter:
 
     _backend: Applies
     _labelled: bool
+    _tell: Callable[[Code | None], None] = attrs.field(default=_tell_nobody)
     held: list[Entry] = attrs.field(factory=list[Entry], init=False)
     wait_s: float = attrs.field(default=0.0, init=False)
     error: BusError | None = attrs.field(default=None, init=False)
     gave_up: bool = attrs.field(default=False, init=False)
     _is_open: bool = attrs.field(default=False, init=False)
+    _told: Code | None = attrs.field(default=None, init=False)
 
     def write(self, entries: list[Entry]) -> Delivery:
         """Store what is kept and `entries` behind it.
@@ -122,6 +133,8 @@ class BatchWriter:
         self.held = []
         self.wait_s = 0.0
         self._is_open = False
+        if self._told is not None:
+            self._say(None)
         kinds = labels_of(part for part, _ in batch) if self._labelled else None
         settled = list(zip(map(_SETTLE, batch), outcomes, strict=True))
         return Delivery(settled, kinds, self._backend.open_messages)
@@ -193,3 +206,9 @@ class BatchWriter:
     def _back_off(self, error: BusError) -> None:
         self.error = error
         self.wait_s = min(_MAX_WAIT_S, self.wait_s * 2 or _FIRST_WAIT_S)
+        self._say(error.code)
+
+    def _say(self, trouble: Code | None) -> None:
+        if trouble is not self._told:
+            self._told = trouble
+            self._tell(trouble)

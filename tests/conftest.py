@@ -14,6 +14,10 @@ pytest.register_assert_rewrite(
 settings.register_profile("shardline", deadline=None)
 settings.load_profile("shardline")
 
+# Rich takes a second of a busy processor to draw each logged traceback with the values of its variables, and no test
+# reads that drawing; the traceback itself is printed as ever.
+structlog.dev.ConsoleRenderer.get_active().exception_formatter = structlog.dev.plain_traceback
+
 
 @pytest.fixture(autouse=True)
 def library_logs() -> None:

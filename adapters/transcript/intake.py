@@ -79,6 +79,7 @@ class Intake:
         self._mark = mark
         self._tally = tally
         self._stored_low = mark.low
+        self._is_storing = False
         self._ready: deque[_Item] = deque()
         # A conversation is a key while one of its lines is ready or under way; the value waits behind it.
         self._behind: dict[str, deque[_Item]] = {}
@@ -117,7 +118,9 @@ class Intake:
                         return
                     await self._idle.park()
                 item = self._ready.popleft()
-                stored = await self._edge.accept(inbound_of(item.line), facts=self._facts())
+                facts = self._facts()
+                stored = await self._edge.accept(inbound_of(item.line), facts=facts)
+                self._is_storing = self._is_storing and facts is None
                 self._settle(item)
                 self._tally.accepted += stored is not None
         except BusError as error:
@@ -126,8 +129,10 @@ class Intake:
 
     def _facts(self) -> dict[str, str] | None:
         mark = self._mark
-        if mark.low < self._stored_low + FACT_EVERY_LINES:
+        # Of two under way the older one might be stored last.
+        if self._is_storing or mark.low < self._stored_low + FACT_EVERY_LINES:
             return None
+        self._is_storing = True
         self._stored_low = mark.low
         return {FACT: attrs.evolve(self._begin, low=mark.low, bad=mark.bad).to_fact()}
 

@@ -95,7 +95,8 @@ def examine(store: Path, *, is_full: bool) -> Iterator[Finding]:
                 yield from _examine_rows(look)
             yield from check_content(look, is_full=is_full)
     except BusError as error:
-        yield Finding("store", Outcome.FAIL, str(error), error.code.action)
+        action = "" if "advised" in error.context else error.code.action
+        yield Finding("store", Outcome.FAIL, str(error), action)
     except apsw.Error as error:
         yield Finding("store", Outcome.FAIL, f"{type(error).__name__}: {error}", "Restore a backup copy.")
 

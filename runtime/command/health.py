@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+import attrs
 import click
 
 from ...actors.plain import Plain
+from ..health import store_failing
 from .live import Live
 from .output import age, echo_lines, moment, when
 from .safe_text import safe_text
@@ -26,6 +28,9 @@ def state_of(live: Live | None) -> str:
     """`ok`, `degraded`, `failing`; `stopped`, `crashed`: nobody owns the store; `stale`: the owner is silent."""
     if live is not None and live.end is not None:
         return live.end
+    if live is not None and live.trouble is not None:
+        # On a full disk its note grows old, and this does not.
+        return "failing"
     if live is None or live.is_stale:
         return "stale"
     said = live.said.get("health")
@@ -74,16 +79,23 @@ def show_health(live: Live | None, now: int) -> None:
     for reason in () if state == "stopped" else _reasons(live):
         about = f" {_text(reason, 'about')}" if _text(reason, "about") else ""
         since = _since(reason)
-        ago = "" if since is None else f", since {age(since, now)}"
+        # Before the clock was set back: for how long nobody knows.
+        ago = "" if since is None or since > now else f", since {age(since, now)}"
         echo_lines(f"  {safe_text(_text(reason, 'word') + about)}: {safe_text(_text(reason, 'text'))}{ago}")
         echo_lines(f"    {safe_text(_text(reason, 'action'))}")
 
 
 def _reasons(live: Live | None) -> Iterator[Mapping[str, Plain]]:
+    trouble = None if live is None else live.trouble
+    if trouble is not None:
+        failing = store_failing(trouble.code, trouble.since_us)
+        yield {**attrs.asdict(failing), "state": str(failing.state)}
     said = None if live is None else live.said.get("health")
     reasons = said.get("reasons") if isinstance(said, Mapping) else None
     if isinstance(reasons, list | tuple):
-        yield from (reason for reason in reasons if isinstance(reason, Mapping))
+        for reason in reasons:
+            if isinstance(reason, Mapping) and (trouble is None or reason.get("word") != "store_failing"):
+                yield reason
 
 
 def _text(reason: Mapping[str, Plain], name: str) -> str:

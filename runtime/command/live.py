@@ -10,7 +10,9 @@ import attrs
 from ...actors.codec import unpack_plain
 from ...actors.plain import Plain
 from ...storage.sqlite.overview import Overview
+from ...storage.sqlite.trouble import Trouble
 from ..defaults import STALE_S, TURN_OVERDUE_S
+from ..health import store_failing
 from .checks import Finding, Outcome
 from .output import echo_lines, show_table
 
@@ -29,6 +31,7 @@ class Live:
         said: All of it, by name.
         end: How the owner ended, where nobody owns the store any more.
         ended_us: When, where that is known.
+        trouble: What keeps it from writing; it says that beside the store, so at once.
     """
 
     age_s: float | None
@@ -36,6 +39,7 @@ class Live:
     said: Mapping[str, Plain]
     end: Literal["stopped", "crashed"] | None = None
     ended_us: int | None = None
+    trouble: Trouble | None = None
 
     @property
     def mark(self) -> str:
@@ -64,6 +68,7 @@ def read_live(found: Overview, now: int) -> Live | None:
         said=said,
         end=None if not is_over or last is None else "stopped" if last.clean else "crashed",
         ended_us=None if last is None else last.closed_at_us,
+        trouble=found.owner.trouble,
     )
 
 
@@ -120,8 +125,11 @@ def check_live(live: Live | None, *, is_owned: bool) -> Iterator[Finding]:
     """Whether a running owner can write, takes messages in, and whether its handlers end; nothing where nobody runs."""
     if live is None:
         return
+    if live.trouble is not None:
+        reason = store_failing(live.trouble.code)
+        yield Finding("store", Outcome.WARN, reason.text, reason.action)
     if live.is_stale:
-        if is_owned:
+        if is_owned and live.trouble is None:
             text = "the owner has said nothing" + ("" if live.age_s is None else f" for {live.age_s:,.0f} s")
             action = (
                 "It cannot write, or hangs: look at the room, at who holds the file, and at the owner's log."
@@ -129,7 +137,7 @@ def check_live(live: Live | None, *, is_owned: bool) -> Iterator[Finding]:
             yield Finding("store", Outcome.WARN, text, action)
         return
     said = live.said
-    yield from _check_store(said)
+    yield from _check_store(live)
     if said.get("intake") == "paused":
         text = f"paused: {_count(said, 'backlog')} messages wait, and the channels read again at nine tenths"
         action = "`shardline inbox list status=queued` shows what waits; it goes on by itself once it is worked off."
@@ -156,11 +164,11 @@ def check_live(live: Live | None, *, is_owned: bool) -> Iterator[Finding]:
             )
 
 
-def _check_store(said: Mapping[str, Plain]) -> Iterator[Finding]:
-    found = _problems(said)
+def _check_store(live: Live) -> Iterator[Finding]:
+    found = _problems(live.said)
     for problem in found:
         yield Finding("store", Outcome.WARN, problem, "docs/how-to/when-the-store-fails.md has the steps.")
-    if not found and "store" in said:
+    if not found and live.trouble is None and "store" in live.said:
         yield Finding("store", Outcome.OK, "the owner writes it")
 
 

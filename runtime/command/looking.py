@@ -38,7 +38,7 @@ def store_problems(store: Path) -> Generator[None]:
     try:
         yield
     except BusError as error:
-        action = "" if error.code in _SAYS_IT_ALL else f". {error.code.action}"
+        action = "" if error.code in _SAYS_IT_ALL or "advised" in error.context else f". {error.code.action}"
         raise Problem(f"{store}: {error}{action}", ExitCode.FAILURE) from error
 
 

@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 
 from ...actors.text import has_lone_surrogate
+from ..run import ExitCode
 from .problem import Problem
 
 _STORE_SUFFIXES = ("", "-wal", "-shm", "-journal", ".lock")
@@ -91,11 +92,12 @@ def check_store(path: Path) -> None:
     """Refuse a store to look at that is not there, no regular file, or not readable. Nothing is opened.
 
     Raises:
-        Problem: exit code 2, with what to do.
+        Problem: exit code 2, with what to do; 1, its owner has it open and it is gone.
     """
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
+        _check_gone(path)
         raise Problem(f"--store {path} does not exist; give the path of a store") from None
     except (OSError, ValueError) as error:
         raise Problem(f"--store {path} cannot be used: {_reason(error)}") from None
@@ -106,6 +108,18 @@ def check_store(path: Path) -> None:
     if not os.access(path, os.R_OK):
         raise Problem(f"--store {path} cannot be read; become its owner or change its permissions")
     _check_name(path)
+
+
+def _check_gone(path: Path) -> None:
+    from ...storage.sqlite.owner import find_owner  # noqa: PLC0415 (only where something is wrong)
+
+    owner = find_owner(path, None)
+    if owner.held == "yes":
+        raise Problem(
+            f"--store {path} was moved or deleted while process {owner.holder_pid} has it open: put the very file back"
+            " (mv, no copy) while that runs",
+            ExitCode.FAILURE,
+        )
 
 
 def _check_name(store: Path) -> None:

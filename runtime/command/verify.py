@@ -32,8 +32,9 @@ def verify(store: Path, head: Path | None, save_head: Path | None, as_json: bool
     """Check the whole history of a store.
 
     Every transition of every message and send is chained to the one before it. A row that was changed, taken away or
-    moved is found, and a message or send that is not as its history left it. Who can write the file can write a new
-    history too: keep the heads elsewhere (--save-head) and compare them (--head).
+    moved is found, and a message or send that is not as its history left it. What a row says is in no hash: a text
+    that was changed by hand is not found. Who can write the file can write a new history too: keep the heads elsewhere
+    (--save-head) and compare them (--head).
 
     Exit code: 0 whole; 1 it is not, or the store cannot be read; 2 a file cannot be used.
     """

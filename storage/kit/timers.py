@@ -36,21 +36,21 @@ class StoreTimersKit(StoreContract):
         async with running(self.open(home)) as hand:
             reader = hand.store.reader
             assert reader.next_timer_us() is None
-            # Of several shards, not in the order of their times.
-            dues = {f"timer-1-1-{n}-0": AT_US + n * 7 % 10 for n in range(10)}
+            # Of several shards, not in the order of their times; those of one time not in the order of their names.
+            dues = {f"timer-1-1-{12 - n}-0": AT_US + n * 7 % 5 * 2 for n in range(10)}
             for number, (name, due_us) in enumerate(dues.items()):
                 await hand.set_timer(hand.new_timer(name, f"tg:{number}", due_us))
-            ordered = sorted(dues, key=lambda name: (dues[name], name))
+            ordered = sorted(dues, key=dues.__getitem__)
 
             assert reader.count_timers() == 10
             assert reader.next_timer_us() == AT_US
-            assert [timer.record.id for timer in reader.due_timers(AT_US + 4, 99)] == ordered[:5]
+            assert [timer.record.id for timer in reader.due_timers(AT_US + 4, 99)] == ordered[:6]
             assert [timer.record.id for timer in reader.due_timers(AT_US + 9, 3)] == ordered[:3]
             assert reader.due_timers(AT_US - 1, 99) == []
             found = reader.list_timers(key=None, topic=None, offset=2, limit=4)
             assert [timer.record.id for timer in found] == ordered[2:6]
             [third] = reader.list_timers(key="tg:3", topic=None, offset=0, limit=99)
-            assert third == reader.timer("timer-1-1-3-0")
+            assert third == reader.timer("timer-1-1-9-0")
             assert reader.list_timers(key=None, topic="dm.reply.v1", offset=0, limit=99) == []
 
     async def check_every_field_of_a_timer_is_kept(self, home: Path) -> None:

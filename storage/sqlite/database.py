@@ -12,6 +12,7 @@ import structlog
 from ...actors import system
 from ...actors.errors import BusError, Code
 from .faults import store_error
+from .files import Identity, identity
 from .settings import BUSY_TIMEOUT_MS, MAX_LOG_PAGES, PAGE_BYTES, Settings
 
 _log: Final[structlog.typing.FilteringBoundLogger] = structlog.get_logger()
@@ -35,6 +36,7 @@ class FileSource:
     def __init__(self, path: Path, settings: Settings) -> None:
         self.path = path
         self._settings = settings
+        self._file: Identity | None = None
         self.on_log: Callable[[int], None] = _ignore
         """Called by the writer's thread after each commit with the length of the write-ahead log, in pages."""
 
@@ -42,9 +44,10 @@ class FileSource:
         """A writer's connection: write-ahead log, checkpoints left to their own thread.
 
         Raises:
-            BusError: UNSAFE_FILESYSTEM, no write-ahead log is possible here.
+            BusError: UNSAFE_FILESYSTEM, no write-ahead log is possible here; STORE_IO, it is another file than before.
             apsw.Error: anything else.
         """
+        self._check_file()
         settings = self._settings
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
         connection = apsw.Connection(str(self.path), flags=flags, vfs=settings.vfs)
@@ -71,7 +74,13 @@ class FileSource:
         return connect_reader(self.path, self._settings.vfs)
 
     def connect_checkpointer(self) -> apsw.Connection:
-        """A connection that only copies the log into the database."""
+        """A connection that only copies the log into the database.
+
+        Raises:
+            BusError: STORE_IO, it is another file than before.
+            apsw.Error: anything else.
+        """
+        self._check_file()
         connection = apsw.Connection(
             str(self.path),
             flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW,
@@ -89,6 +98,19 @@ class FileSource:
     def discard(self, connection: apsw.Connection) -> None:
         """Close it, whatever state it is in."""
         close_connection(connection)
+
+    def _check_file(self) -> None:
+        """Whoever opens again after a failure must not go on in a file that was put in its place meanwhile."""
+        found = identity(self.path)
+        self._file = self._file or found
+        if found != self._file:
+            raise BusError(
+                Code.STORE_IO,
+                f"{self.path} was moved, replaced or deleted while it was open: put the very file back, and start "
+                "again",
+                path=str(self.path),
+                advised=True,
+            )
 
     def _sync(self, connection: apsw.Connection) -> None:
         connection.execute(f"PRAGMA synchronous = {self._settings.durability}")

@@ -18,7 +18,8 @@ _PRIVATE: Final = 0o600
 _BESIDE: Final = ("", "-wal", "-shm", "-journal")
 
 
-_Identity = tuple[int, int]
+Identity = tuple[int, int]
+"""Which file it is, whatever its name."""
 
 
 @attrs.frozen
@@ -26,19 +27,19 @@ class Places:
     """Which files an open store has: SQLite goes on with those when another file, or none, is at its path."""
 
     path: Path
-    file: _Identity | None
-    log: _Identity | None
+    file: Identity | None
+    log: Identity | None
 
     @classmethod
     def of(cls, path: Path) -> Places:
         """As they are now."""
-        return cls(path, _identity(path), _identity(_log_of(path)))
+        return cls(path, identity(path), identity(_log_of(path)))
 
     def moved(self) -> Moved | None:
         """Which of them is no longer at its path; one that was not there is not missed."""
-        if self.file is not None and _identity(self.path) != self.file:
+        if self.file is not None and identity(self.path) != self.file:
             return "file"
-        if self.log is not None and _identity(_log_of(self.path)) != self.log:
+        if self.log is not None and identity(_log_of(self.path)) != self.log:
             return "log"
         return None
 
@@ -47,7 +48,8 @@ def _log_of(path: Path) -> Path:
     return path.with_name(path.name + "-wal")
 
 
-def _identity(path: Path) -> _Identity | None:
+def identity(path: Path) -> Identity | None:
+    """Of the file at a path; None for none."""
     try:
         found = path.lstat()
     except OSError:
@@ -139,5 +141,21 @@ def open_private(path: Path) -> int:
     return descriptor
 
 
+_DENIED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+
+
+def denied(path: Path) -> BusError:
+    """This process may not write a store: no disk fails. `advised` in the context: the message says what to do."""
+    return BusError(
+        Code.STORE_IO,
+        f"{path} is read-only for this process: give its user the right to write the file and its folder, on a file "
+        "system that is mounted for writing",
+        path=str(path),
+        advised=True,
+    )
+
+
 def _unusable(path: Path, error: OSError) -> BusError:
+    if error.errno in _DENIED:
+        return denied(path)
     return BusError(Code.STORE_IO, f"{path} cannot be opened: {error.strerror}", path=str(path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 import weakref
@@ -13,6 +14,7 @@ import attrs
 from ...actors.errors import BusError, Code
 from ...actors.system import after_fork_in_child, lock_file, unlock_file
 from .files import open_private
+from .trouble import read_instance, write_line
 
 _RETRY_S: Final = 0.01
 _OWNER_HERE: Final = (
@@ -27,6 +29,7 @@ class OwnerLock:
 
     path: Path
     _descriptor: int | None
+    _instance: int = 0
 
     @classmethod
     def take(cls, store: Path, *, wait_s: float = 0.0) -> OwnerLock:
@@ -63,7 +66,28 @@ class OwnerLock:
             raise BusError(Code.STORE_IO, f"{path} cannot be locked: {error.strerror}") from error
         lock = cls(path, descriptor)
         _held.add(lock)
+        with contextlib.suppress(OSError):
+            lock._instance = read_instance(descriptor)
+        lock.tell(None)
         return lock
+
+    def note_opening(self, instance: int) -> bool:
+        """Note the number of an opening.
+
+        Returns:
+            Whether it is a new one: the file has outlived those before, and a store that lost its log, or that an
+            older copy has replaced, counts them again.
+        """
+        is_new = instance > self._instance
+        self._instance = instance
+        self.tell(None)
+        return is_new
+
+    def tell(self, trouble: Code | None) -> None:
+        """Say beside the store what keeps its owner from writing. Where that fails too, the age of its note tells."""
+        if self._descriptor is not None:
+            with contextlib.suppress(OSError):
+                write_line(self._descriptor, trouble, self._instance)
 
     def release(self) -> None:
         """Give the lock back; a second call does nothing. The file stays, or two owners could each lock their own."""

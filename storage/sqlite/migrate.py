@@ -105,13 +105,20 @@ def back_up(connection: apsw.Connection, path: Path, schema: int, now_us: int) -
 
     Returns:
         The copy, mode 0600, named for the schema it has.
+    Raises:
+        apsw.Error: there is no whole copy, and no part of one.
     """
     copy = path.with_name(f"{path.name}.schema-{schema}-{now_us}.backup")
     create_private(copy)
-    target = apsw.Connection(str(copy))
     try:
-        with target.backup("main", connection, "main") as backup:
-            backup.step()
-    finally:
-        target.close()
+        target = apsw.Connection(str(copy), vfs=connection.open_vfs)
+        try:
+            with target.backup("main", connection, "main") as backup:
+                backup.step()
+        finally:
+            target.close()
+    except BaseException:
+        # Each start that finds no room would leave one more.
+        copy.unlink(missing_ok=True)
+        raise
     return copy

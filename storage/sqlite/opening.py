@@ -6,6 +6,7 @@ import os
 import socket
 import uuid
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, cast
 
@@ -17,7 +18,7 @@ from ..port import StoreInfo
 from .chain import FIRST_HEAD
 from .database import FileSource, close_connection
 from .faults import store_error
-from .files import check_files, check_only_name, create_private
+from .files import check_files, check_only_name, create_private, denied
 from .lock import OwnerLock
 from .migrate import Migration, back_up, check_settings, inspect, load_migrations, migrate
 from .mounts import check_file_system
@@ -69,9 +70,13 @@ def open_file(
             raise
     except BaseException as error:
         lock.release()
+        if _is_denied(error, path):
+            raise denied(path) from error
         if isinstance(error, apsw.Error | OSError):
             raise store_error(error, f"{path} cannot be opened") from error
         raise
+    if not lock.note_opening(info.instance):
+        _log.warning("store.went_back", path=str(path), instance=info.instance)
     _log.info("store.opened", path=str(path), schema=info.schema, instance=info.instance, clean=info.clean)
     return OpenedFile(source, lock, connection, info)
 
@@ -81,9 +86,11 @@ def open_instance(
     settings: Settings,
     now_us: int,
     migrations: Sequence[Migration],
-    before_migration: Callable[[int], None],
+    before_migration: Callable[[int], Callable[[], None] | None],
 ) -> StoreInfo:
     """Bring the schema up to date, count this opening, take the lease of every shard: one transaction.
+
+    `before_migration` gets the old schema, and returns what to do if nothing comes of it.
 
     Raises:
         BusError: SCHEMA_TOO_NEW, STORE_MISMATCH.
@@ -92,8 +99,7 @@ def open_instance(
     newest = migrations[-1].number
     found = inspect(connection)
     check_settings(found, settings, newest)
-    if 0 < found.schema < newest:
-        before_migration(found.schema)
+    undo = before_migration(found.schema) if 0 < found.schema < newest else None
     connection.execute("BEGIN IMMEDIATE")
     try:
         if found.schema < newest:
@@ -104,6 +110,8 @@ def open_instance(
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
+        if undo is not None:
+            undo()
         raise
     connection.execute("COMMIT")
     return info
@@ -120,6 +128,12 @@ def close_instance(connection: apsw.Connection, instance: int, now_us: int, *, c
     connection.execute("COMMIT")
 
 
+def _is_denied(error: BaseException, path: Path) -> bool:
+    if isinstance(error, apsw.CantOpenError):
+        return path.is_file() and not os.access(path, os.R_OK | os.W_OK)
+    return isinstance(error, apsw.ReadOnlyError)
+
+
 def _look(source: FileSource, settings: Settings, migrations: Sequence[Migration]) -> None:
     """Look at an existing file through a connection that cannot change it."""
     connection = source.connect_reader()
@@ -132,9 +146,11 @@ def _look(source: FileSource, settings: Settings, migrations: Sequence[Migration
         close_connection(connection)
 
 
-def _copy(connection: apsw.Connection, path: Path, schema: int, now_us: int) -> None:
+def _copy(connection: apsw.Connection, path: Path, schema: int, now_us: int) -> Callable[[], None]:
     copy = back_up(connection, path, schema, now_us)
     _log.info("store.backed_up", path=str(copy), schema=schema)
+    # A store that is as it was needs none, and whoever starts again and again would fill the disk with them.
+    return partial(copy.unlink, missing_ok=True)
 
 
 def _create(connection: apsw.Connection, settings: Settings, now_us: int, schema: int) -> None:

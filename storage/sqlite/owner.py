@@ -11,6 +11,7 @@ import apsw
 import attrs
 
 from ...actors.system import is_running
+from .trouble import Trouble, read_trouble
 
 _LOCKS: Final = Path("/proc/locks")
 
@@ -36,11 +37,13 @@ class Owner:
     Attributes:
         held: The lock is held; `unknown` where the system does not tell.
         holder_pid: Process that holds the lock, where the system tells.
+        trouble: What keeps the owner from writing, as it says beside the store.
     """
 
     held: Held
     holder_pid: int | None
     last: Opening | None
+    trouble: Trouble | None = None
 
 
 def read_openings(connection: apsw.Connection, limit: int) -> list[Opening]:
@@ -65,8 +68,9 @@ def find_owner(store: Path, last: Opening | None) -> Owner:
         store: Its file.
         last: Its last opening.
     """
+    path = store.with_name(store.name + ".lock")
     try:
-        lock = store.with_name(store.name + ".lock").stat()
+        lock = path.stat()
     except FileNotFoundError:
         return Owner(held="no", holder_pid=None, last=last)
     except OSError:
@@ -74,9 +78,14 @@ def find_owner(store: Path, last: Opening | None) -> Owner:
     try:
         locks = _LOCKS.read_text("ascii", "replace")
     except OSError:
-        return Owner(held=_guess(last), holder_pid=None, last=last)
+        held = _guess(last)
+        return Owner(
+            held=held, holder_pid=None, last=last, trouble=None if held == "no" else read_trouble(path)
+        )
     pid = find_lock(locks, (os.major(lock.st_dev), os.minor(lock.st_dev)), lock.st_ino, last)
-    return Owner(held="no" if pid is None else "yes", holder_pid=pid or None, last=last)
+    if pid is None:
+        return Owner(held="no", holder_pid=None, last=last)
+    return Owner(held="yes", holder_pid=pid or None, last=last, trouble=read_trouble(path))
 
 
 def find_lock(locks: str, device: tuple[int, int], inode: int, last: Opening | None) -> int | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Literal
+from typing import Final, Literal
 
 import apsw
+import structlog
 
 from ...actors.clock import Clock, SystemClock
+from ...actors.errors import Code
 from ...actors.failpoints import NO_FAILPOINTS, FailPoints
 from ..condition import LogState, Moved
 from ..journal import DEFAULT_PASSES, Journal, Mode, NextIds, check_clock
@@ -22,6 +24,8 @@ from .opening import open_file
 from .paths import store_path
 from .reader import SqliteReader
 from .settings import LOCK_WAIT_S, Durability, Emits, Settings
+
+_log: Final[structlog.typing.FilteringBoundLogger] = structlog.get_logger()
 
 
 class StoreFiles:
@@ -54,6 +58,10 @@ class StoreFiles:
         """See `Files`."""
         return None if self._places is None else self._places.moved()
 
+    def tell(self, trouble: Code | None) -> None:
+        """See `Files`."""
+        self._lock.tell(trouble)
+
     def close_reader(self) -> None:
         """See `Files`."""
         if self._reader is not None:
@@ -63,6 +71,9 @@ class StoreFiles:
         """See `Files`."""
         if self._checkpointer is not None:
             self._checkpointer.stop()
+        if self.moved() == "file":
+            # All is written, and the next start does not find it.
+            _log.error("store.moved", path=str(self._source.path))
         self._backend.close(closed_at_us=closed_at_us)
         self._lock.release()
 

@@ -54,7 +54,7 @@ def timers(look: Look, chosen: Mapping[str, str | int], *, limit: int, offset: i
     """
     where = " AND ".join(_CONDITIONS[name] for name in chosen) or "1"
     statement = (
-        f"SELECT {TIMER_RECORD}, codec, body FROM timer WHERE {where} ORDER BY due_at, id LIMIT ? OFFSET ?"
+        f"SELECT {TIMER_RECORD}, codec, body FROM timer WHERE {where} ORDER BY due_at, rowid LIMIT ? OFFSET ?"
     )
     bound = (*chosen.values(), limit, offset)
     return [

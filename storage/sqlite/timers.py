@@ -21,7 +21,8 @@ TIMER_CODEC: Final = 1
 """Version of a timer's packed content, stored beside it."""
 
 _TIMER: Final = f"SELECT {sql.TIMER_RECORD}, codec, body FROM timer"
-_DUE: Final = f"{_TIMER} WHERE due_at <= ? ORDER BY due_at, id LIMIT ?"
+# The index gives both, however many timers are due: the rowid is the order in which they were set.
+_DUE: Final = f"{_TIMER} WHERE due_at <= ? ORDER BY due_at, rowid LIMIT ?"
 _FUTURE: Final = (
     f"{_TIMER} INDEXED BY timer_begun WHERE wait IS NOT NULL AND due_at - wait > ?"
     " ORDER BY due_at - wait LIMIT ?"
@@ -146,7 +147,7 @@ class TimerReads:
         """See `Reader`."""
         given = [(name, value) for name, value in (("conversation_key", key), ("topic", topic)) if value]
         where = " AND ".join(f"{name} = ?" for name, _ in given) or "1"
-        statement = f"{_TIMER} WHERE {where} ORDER BY due_at, id LIMIT ? OFFSET ?"
+        statement = f"{_TIMER} WHERE {where} ORDER BY due_at, rowid LIMIT ? OFFSET ?"
         return [read_timer(row) for row in self._query(statement, (*(v for _, v in given), limit, offset))]
 
     def count_timers(self) -> int:

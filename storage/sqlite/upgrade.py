@@ -73,7 +73,9 @@ def _upgrade(path: Path, now_us: int, steps: Sequence[Migration]) -> Upgrade:
         try:
             migrate(connection, found.schema, steps)
         except BaseException:
-            connection.execute("ROLLBACK")
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            copy.unlink(missing_ok=True)
             raise
         connection.execute("COMMIT")
     finally:

@@ -15,7 +15,7 @@ from tests.chaos.drive import Report, drive
 from tests.chaos.plan import WORDS, End, Storm, plan_run
 
 SEED = os.environ.get("SHARDLINE_CHAOS_SEED")
-LONG_S = 130.0
+LONG_S = 180.0
 
 
 def check(report: Report) -> None:
@@ -34,7 +34,7 @@ def test_chaos_with_a_printed_seed(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(280)
+@pytest.mark.timeout(330)
 def test_long_chaos_with_a_printed_seed(tmp_path: Path) -> None:
     report = drive(tmp_path, int(SEED or random.SystemRandom().randrange(1_000_000)), 60, limit_s=LONG_S)
 
@@ -59,7 +59,7 @@ FAULTS = {
 )
 @pytest.mark.timeout(100)
 def test_a_fault_of_the_product_is_found(tmp_path: Path, fault: str) -> None:
-    report = drive(tmp_path, 1, 2, fault=fault)
+    report = drive(tmp_path, 1, 0, fault=fault)
 
     assert [line for line in report.differences if FAULTS[fault] in line], report.differences
 

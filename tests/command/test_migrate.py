@@ -109,7 +109,7 @@ def test_a_crash_before_it_is_still_known_after_it(store: Path, monkeypatch: pyt
     assert value(store, "SELECT clean FROM instance ORDER BY id DESC LIMIT 1") == 0
 
 
-def test_a_step_that_fails_changes_nothing_but_leaves_the_copy(
+def test_a_step_that_fails_changes_nothing_and_leaves_no_copy(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_newer_version(monkeypatch, BROKEN)
@@ -119,6 +119,7 @@ def test_a_step_that_fails_changes_nothing_but_leaves_the_copy(
     assert "STORE_IO" in ended.stderr
     assert value(store, "SELECT schema FROM store_meta") == OLD
     assert value(store, "SELECT count(*) FROM sqlite_schema WHERE name = 'extra'") == 0
+    assert list(store.parent.glob("*.backup")) == []
 
 
 def test_an_owner_is_not_disturbed(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ A whole bot over failing writes and syncs: `test_vfs_bot.py`.
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Generator, Sequence
 from pathlib import Path
@@ -31,6 +32,7 @@ ENDS = frozenset(
 )
 """What an opening or a run may end with."""
 
+LONG = [pytest.mark.long, pytest.mark.timeout(120)]
 EVERY = tuple(range(1, 201))
 SOME = tuple(sorted(random.Random(43).sample(range(201, 441), 200)))
 
@@ -89,30 +91,31 @@ def leaves(group: BaseExceptionGroup[BusError]) -> list[BusError]:
 
 
 @pytest.mark.parametrize(
-    "nths",
+    ("nths", "errors"),
     [
-        (1, 7, 30, 90, 150),
-        pytest.param(EVERY, marks=[pytest.mark.long, pytest.mark.timeout(120)]),
-        pytest.param(SOME, marks=[pytest.mark.long, pytest.mark.timeout(120)]),
+        ((1, 7, 30, 90, 150), (apsw.IOError,)),
+        ((1, 7, 30, 90, 150), (apsw.FullError,)),
+        pytest.param(EVERY, (apsw.IOError,), marks=LONG),
+        pytest.param(EVERY, (apsw.FullError,), marks=LONG),
+        pytest.param(SOME, (apsw.IOError, apsw.FullError), marks=LONG),
     ],
 )
-@pytest.mark.parametrize("error", [apsw.IOError, apsw.FullError])
 @pytest.mark.parametrize("count", [1, None])
 async def test_whatever_call_fails_what_was_answered_is_there_and_what_was_refused_is_not(
     tmp_path: Path,
     vfs: FaultyVfs,
     autojump_clock: MockClock,
     count: int | None,
-    error: type[apsw.Error],
+    errors: Sequence[type[apsw.Error]],
     nths: Sequence[int],
 ) -> None:
     met = 0
-    for nth in nths:
+    for nth, error in zip(nths, itertools.cycle(errors), strict=False):
         path = tmp_path / f"{nth}.db"
         fault = Fault("any", suffix="", nth=nth, count=count, error=error)
         stored, refused = await run_over(path, vfs, fault)
         met += vfs.met > 0
-        open_sqlite(path, mode="inline").close()
+        open_sqlite(path, mode="inline", vfs=vfs.name).close()
         found = check_store(path)
 
         assert stored <= found, nth

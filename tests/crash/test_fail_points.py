@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import apsw
 import attrs
 import pytest
 
-CHILD = Path(__file__).with_name("echo_bot.py")
+from tests.kits.forked import run_forked
+
+CHILD = "tests.crash.echo_bot"
 BORDERS = ("before_commit", "after_commit", "before_wake")
 
 
@@ -85,9 +86,8 @@ def write_inbox(folder: Path, texts: Sequence[str]) -> None:
     (folder / "inbox.jsonl").write_text("\n".join(lines) + "\n")
 
 
-def run(folder: Path, point: str, emits: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(CHILD), str(folder), point, emits]
-    return subprocess.run(command, capture_output=True, text=True, timeout=40, check=False)
+def run(folder: Path, point: str, emits: str) -> CompletedProcess[str]:
+    return run_forked(CHILD, str(folder), point, emits, timeout=40)
 
 
 def sink(folder: Path) -> list[dict[str, str]]:

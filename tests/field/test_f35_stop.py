@@ -258,6 +258,46 @@ def test_the_third_signal_ends_a_process_whose_loop_is_blocked(tmp_path: Path) -
     assert {name: recovered[name] for name in wanted} == wanted
 
 
+OWN_PROGRAM = """
+import structlog, sys, trio
+from shardline import Runtime, Topology
+from shardline.testing import FakeChannel
+structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
+topology = Topology()
+@topology.on("chat.message")
+async def answer(ctx, message):
+    print("turn", flush=True)
+    while True:
+        pass
+async def main():
+    channel = FakeChannel()
+    async with Runtime.open(topology, store=sys.argv[1], adapters=[channel]) as runtime:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(channel.say, "a", "hi")
+            await runtime.serve(signals=True)
+trio.run(main)
+"""
+
+
+def test_the_third_signal_ends_a_program_of_ones_own_too(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", OWN_PROGRAM, str(tmp_path / "bot.db")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with reaped(process):
+        running = Bot(process)
+        assert running.until_turns(1) == ["turn\n"]
+        for _ in range(2):
+            running.signal(signal.SIGINT)
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(0.3)
+        running.signal(signal.SIGINT)
+        assert running.end() == 3
+    assert statuses(tmp_path) == {"running": 1}
+
+
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_a_stop_under_load_loses_nothing(tmp_path: Path, is_killed: bool) -> None:
     """Also where SIGKILL follows SIGTERM at once."""

@@ -6,6 +6,7 @@ it, and `tests/storage/sqlite/test_commit_failures.py`. A stop over a full disk:
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -18,13 +19,17 @@ from trio.testing import MockClock
 
 from shardline import BusError, BusMessage, Code, Context, Runtime, Topology
 from shardline.adapters.base import ChannelCaps, Edge, Inbound, Outbound, SendOutcome, Sent
+from shardline.runtime.defaults import PULSE_S
 from shardline.storage.commands import Committed, Outcome, StateWrite
 from shardline.storage.records import OutboxState
+from shardline.storage.sqlite import open_sqlite
 from shardline.storage.sqlite.health import integrity
 from shardline.storage.sqlite.look import Look
 from shardline.testing import FakeChannel
 from tests.kits.bots import counting_bot, new_message, until_quiet
 from tests.kits.disks import Disk
+from tests.kits.faulty_vfs import Fault, FaultyVfs
+from tests.kits.operated import operate
 from tests.kits.store_checks import check_store
 from tests.kits.store_rows import finish_row
 from tests.kits.stores import running
@@ -113,6 +118,40 @@ async def test_intake_stops_over_a_full_disk_and_resumes_by_itself(
     told = [entry["event"] for entry in logs if entry["event"].startswith("intake.")]
     assert told == ["intake.store_refused", "intake.store_recovered"]
     assert len(check_store(path)) == COUNT + 20
+
+
+async def test_whoever_looks_from_outside_is_told_as_soon_as_a_write_has_failed(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    """The note of the owner cannot be written, and the last one says that all is well."""
+    path, vfs = tmp_path / "bot.db", FaultyVfs("full-for-a-look")
+    try:
+        store = open_sqlite(path, mode="inline", durability="normal", vfs=vfs.name)
+        async with Runtime.open(counting_bot(), store=store, adapters=[FakeChannel()]):
+            await trio.sleep(1)
+            assert operate("status", "--health", "--store", path).stdout == "health  ok\n"
+            vfs.arm(Fault("write", count=None, error=apsw.FullError))
+            await trio.sleep(PULSE_S)
+            health = operate("status", "--health", "--store", path)
+            told = json.loads(operate("status", "--health", "--store", path, "--json").stdout)
+            people = operate("status", "--store", path).stdout
+            doctor = operate("doctor", "--store", path).stdout
+            vfs.arm(None)
+            await trio.sleep(2 * PULSE_S)
+            healed = operate("status", "--health", "--store", path)
+    finally:
+        vfs.unregister()
+
+    assert health.exit_code == 1
+    assert health.stdout.startswith(
+        "health  failing\n  store_failing: the store takes nothing: STORE_FULL, since "
+    )
+    assert told["state"] == "failing"
+    assert [reason["word"] for reason in told["reasons"]] == ["store_failing"]
+    assert "store_failing" in people
+    assert "the store takes nothing: STORE_FULL" in doctor
+    assert "the owner writes it" not in doctor
+    assert (healed.exit_code, healed.stdout) == (0, "health  ok\n")
 
 
 def test_what_the_bundled_sqlite_makes_of_fifty_pages(tmp_path: Path) -> None:

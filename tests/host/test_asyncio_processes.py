@@ -6,7 +6,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,11 +18,11 @@ ROOT = Path(__file__).parents[2]
 
 @contextmanager
 def started(
-    store: Path, what: str, program: str = "tests.kits.host_program"
+    store: Path, what: str, program: str = "tests.kits.host_program", more: Sequence[Path] = ()
 ) -> Generator[subprocess.Popen[str]]:
     """A program under way; one that has not ended by the end of the block is killed."""
     with subprocess.Popen(
-        [*PYTHON, program, str(store), what],
+        [*PYTHON, program, str(store), what, *map(str, more)],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
         try:
@@ -31,8 +31,10 @@ def started(
             process.kill()
 
 
-def run(store: Path, what: str, program: str = "tests.kits.host_program") -> tuple[int, list[str], str]:
-    with started(store, what, program) as process:
+def run(
+    store: Path, what: str, program: str = "tests.kits.host_program", more: Sequence[Path] = ()
+) -> tuple[int, list[str], str]:
+    with started(store, what, program, more) as process:
         said, errors = process.communicate(timeout=40)
     return process.returncode, said.splitlines(), errors
 
@@ -98,23 +100,27 @@ def test_ctrl_c_in_a_loop_without_a_handler_for_it(tmp_path: Path) -> None:
     assert run(tmp_path / "bot.db", "finish")[1] == ["21 done crashes=0 failures=0"]
 
 
-def interrupt_twice(store: Path) -> None:
-    code, _, errors = interrupted(store, "hold", ("ready", signal.SIGINT), ("leaving", signal.SIGINT))
-    assert code != 0, errors
-    assert "Exception in callback" not in errors
-    assert run(store, "finish")[1][0].startswith("21 done"), errors
+def interrupt_twice(folder: Path, times: int) -> None:
+    """So many programs; one that follows them finishes what they have left."""
+    stores = [folder / f"{number}.db" for number in range(times)]
+    for store in stores:
+        code, _, errors = interrupted(store, "hold", ("ready", signal.SIGINT), ("leaving", signal.SIGINT))
+        assert code != 0, errors
+        assert "Exception in callback" not in errors
+    first, *others = stores
+    code, said, errors = run(first, "finish", more=others)
+    assert (code, [line[:7] for line in said]) == (0, ["21 done"] * times), errors
 
 
 def test_a_second_ctrl_c_while_it_stops_loses_nothing(tmp_path: Path) -> None:
-    interrupt_twice(tmp_path / "bot.db")
+    interrupt_twice(tmp_path, 1)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(120)
 def test_a_second_ctrl_c_may_hit_anywhere(tmp_path: Path) -> None:
     """Also in the middle of one of trio's steps, where a KeyboardInterrupt would end the run on the spot."""
-    for number in range(12):
-        interrupt_twice(tmp_path / f"{number}.db")
+    interrupt_twice(tmp_path, 8)
 
 
 def test_a_second_ctrl_c_between_two_callbacks_loses_none_of_them(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """An asyncio program with a bot, in a process of its own: `python host_program.py STORE WHAT`.
 
 Prints a line for whoever watches: `ready`, then what WHAT says. The handler notes each run in `STORE.runs`.
+`finish` takes more stores behind it.
 """
 
 from __future__ import annotations
@@ -105,14 +106,14 @@ def find_it_locked() -> None:
         say(error.message)
 
 
-async def finish() -> None:
+async def finish(store: Path = STORE) -> None:
     """The next start: everything that was accepted is handled."""
 
     async def quick(ctx: AsyncioContext, message: BusMessage) -> None:
         ctx.reply(message.payload.text)
 
     channel = FakeChannel()
-    async with runtime(host_bot(quick), store=STORE, adapters=[channel]) as bot:
+    async with runtime(host_bot(quick), store=store, adapters=[channel]) as bot:
         await bot.wait_quiet()
         rows = bot.native.messages.list(limit=100)
         crashes = max(row.record.crashes for row in rows)
@@ -136,7 +137,8 @@ def main() -> None:
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     match WHAT:
         case "finish":
-            asyncio.run(finish())
+            for store in (STORE, *map(Path, sys.argv[3:])):
+                asyncio.run(finish(store))
         case "lose" | "lose-again" | "lose-to-another-thread":
             lose_the_loop(again=WHAT != "lose", elsewhere=WHAT == "lose-to-another-thread")
         case "loop-stop":

@@ -13,12 +13,16 @@ from trio.testing import MockClock
 from shardline import Breaker, BusError, BusMessage, Code, Context, Permanence, Runtime, Topology
 from shardline.actors.child import ChildState, ChildStatistics
 from shardline.actors.clock import FakeClock
+from shardline.actors.plain import Plain
 from shardline.adapters.base import NotSent, Uncertain
 from shardline.runtime.channel_status import ChannelStatus
+from shardline.runtime.command.health import show_health
+from shardline.runtime.command.live import Live
 from shardline.runtime.defaults import EDGE_REPORT_S, LOG_WARN_BYTES, PULSE_S
 from shardline.runtime.edge_report import EdgeReport, EdgeReports
 from shardline.runtime.health import Facts, Health, HealthState, health_of, judge
 from shardline.runtime.intake import IntakeStatus
+from shardline.storage.memory import open_memory
 from shardline.storage.sqlite import open_sqlite
 from shardline.testing import FakeChannel
 from tests.kits.bots import counting_bot, until_quiet
@@ -152,6 +156,34 @@ async def test_a_runtime_says_what_it_meets_and_since_when(autojump_clock: MockC
         # The store's time is not the machine's.
         assert told["state"] == "stale"
         assert {reason["word"] for reason in told["reasons"]} == {"sends_uncertain", "breaker_open"}
+
+
+async def test_since_when_is_told_in_the_time_of_a_clock_that_was_set(autojump_clock: MockClock) -> None:
+    clock, channel = FakeClock(), FakeChannel()
+    async with Runtime.open(
+        counting_bot(), store=open_memory(clock=clock), adapters=[channel], clock=clock
+    ) as runtime:
+        channel.script(Uncertain("no answer"))
+        await channel.say("a", "hi")
+        await trio.sleep(1)
+        assert words(runtime.health()) == [("sends_uncertain", "")]
+        for set_us in (-3_600_000_000, 7_200_000_000):
+            await trio.sleep(100)
+            clock.jump_wall(set_us)
+            (reason,) = runtime.health().reasons
+            begun_us = clock.wall_us() - reason.since_us
+            assert abs(begun_us - (100_000_000 if set_us < 0 else 200_000_000)) < 1_000
+
+
+def test_a_time_to_come_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """What was written just before the clock was set back."""
+    reason: dict[str, Plain] = {
+        "word": "intake_paused", "about": "", "state": "degraded", "text": "1 waits", "action": "Wait."
+    }  # fmt: skip
+    for since_us, shown in ((9_000_000, ", since 1s"), (60_000_000, "")):
+        health: Plain = {"state": "degraded", "reasons": [{**reason, "since_us": since_us}]}
+        show_health(Live(age_s=1, is_stale=False, said={"health": health}), 10_000_000)
+        assert f"  intake_paused: 1 waits{shown}\n" in capsys.readouterr().out
 
 
 async def test_the_command_tells_a_well_owner_from_one_that_stopped(tmp_path: Path) -> None:

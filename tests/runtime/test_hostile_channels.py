@@ -106,6 +106,7 @@ async def test_a_wait_that_is_none_is_no_end_of_the_send(after_s: Any, autojump_
         (NotSent(Code.CONTENT_REFUSED, "for ever"), "uncertain"),  # type: ignore[arg-type]  # no permanence
         (NotSent(Code.CONTENT_REFUSED, Permanence.PERMANENT, text=Evil()), "uncertain"),  # type: ignore[arg-type]  # no text
         (NotSent(Code.CONTENT_REFUSED, Permanence.PERMANENT, moved_to=Evil()), "dead"),  # type: ignore[arg-type]  # no address
+        (NotSent(Code.CONTENT_REFUSED, Permanence.PERMANENT, moved_to="a" * 100_000), "dead"),
         (NotSent(Code.CONTENT_REFUSED, Permanence.PERMANENT, scope=Evil()), "dead"),  # type: ignore[arg-type]  # no scope
     ],
 )
@@ -133,10 +134,17 @@ class Chats(FakeChannel):
 
 
 NO_ID: Any = None
-NO_CHATS: list[Any] = [KeyError("1"), None, "1", Chat(NO_ID)]
+NO_CHATS: dict[str, Any] = {
+    "an error": KeyError("1"),
+    "none": None,
+    "a text": "1",
+    "without id": Chat(NO_ID),
+    "an empty id": Chat(""),
+    "an id that cannot be stored": Chat("\ud800"),
+}
 
 
-@pytest.mark.parametrize("answer", NO_CHATS, ids=lambda answer: type(answer).__name__)
+@pytest.mark.parametrize("answer", NO_CHATS.values(), ids=NO_CHATS)
 @pytest.mark.parametrize("limits", [RateLimits(), RateLimits(chat=Rate(1.0), bot=Rate(10.0))])
 async def test_a_chat_that_cannot_be_named_counts_as_its_own(
     answer: object, limits: RateLimits, autojump_clock: MockClock

@@ -74,8 +74,13 @@ async def test_an_outage_of_a_minute_costs_nobody_his_attempts(autojump_clock: M
     assert {row.status for row in rows} == {"sent"}
     assert sent == [["one", "two"]] * 20, "and each conversation keeps its order"
     begun_s = down.asked_s[0]
-    probes = [at_s - begun_s for at_s in down.asked_s if 1 < at_s - begun_s < 59]
+    probes = [
+        out.conversation_key
+        for at_s, out in zip(down.asked_s, down.attempts, strict=False)
+        if 1 < at_s - begun_s < 59
+    ]
     assert len(probes) == 5, "one send every 10 s"
+    assert len(set(probes)) == 5, "and each of another conversation"
     assert (after.state, after.opened) == (CircuitState.CLOSED, 6)
     assert max(row.attempts for row in rows) <= 3
 

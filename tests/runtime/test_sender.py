@@ -6,9 +6,20 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from shardline import BusError, BusMessage, Code, Context, Permanence, RetryPolicy, Topology
-from shardline.adapters.base import ChannelCaps, NotSent, Rate, RateLimits, Sent, Uncertain
+from shardline import (
+    BusError,
+    BusMessage,
+    Code,
+    Context,
+    Delivered,
+    Permanence,
+    RetryPolicy,
+    Runtime,
+    Topology,
+)
+from shardline.adapters.base import ChannelCaps, NotSent, Outbound, Rate, RateLimits, Sent, Uncertain
 from shardline.content import Action, Delete, Edit, Media, SendRef
+from shardline.storage.memory import MemoryDatabase, open_memory
 from shardline.testing import FakeChannel, Harness
 
 
@@ -139,6 +150,27 @@ async def test_a_look_up_that_cannot_tell_ends_the_wait(autojump_clock: MockCloc
     assert (first.status, again.status) == ("uncertain", "uncertain")
 
 
+async def test_a_repeat_waits_for_the_look_ups_that_go_on(autojump_clock: MockClock) -> None:
+    """Nobody has to decide as long as the channel is still asked."""
+
+    class Slow(FakeChannel):
+        async def reconcile(self, out: Outbound) -> Sent | NotSent | None:
+            self.lookups.append(out)
+            if len(self.lookups) < 3:
+                raise OSError("not now")
+            return Sent("9")
+
+    channel = Slow("fake", ChannelCaps(reconciles=True))
+    async with Harness(silent(), channels=[channel]) as bot:
+        channel.script(Uncertain("no answer"))
+        with trio.fail_after(60):
+            first = await bot.runtime.sender.send("fake", "fake:1", "hi", "k", timeout_s=0.01)
+            again = await bot.runtime.sender.send("fake", "fake:1", "hi", "k")
+
+    assert (first.status, again.status, again.platform_message_id) == ("pending", "sent", "9")
+    assert (len(channel.attempts), len(channel.lookups)) == (1, 3)
+
+
 async def test_a_text_of_several_parts_has_ended_when_its_last_part_has(autojump_clock: MockClock) -> None:
     channel = FakeChannel(caps=ChannelCaps(max_text=4))
     async with Harness(silent(), channels=[channel]) as bot:
@@ -151,6 +183,58 @@ async def test_a_text_of_several_parts_has_ended_when_its_last_part_has(autojump
         channel.script(Sent("1"), Uncertain("no answer"))
         unknown = await bot.runtime.sender.send("fake", "fake:a", "aaaabbbbcccc", "k2")
         assert (unknown.status, unknown.outbox_id) == ("uncertain", bot.outbox("fake:a")[4].id)
+
+
+@pytest.mark.parametrize("later", [2, 3, 8, 100])
+async def test_a_repeat_is_known_however_the_channel_cuts_by_now(
+    later: int, autojump_clock: MockClock
+) -> None:
+    """A version later the channel takes another length: nothing of the text goes out again."""
+    database, text = MemoryDatabase(), "aaaabbbbcccc"
+
+    async def send_by(channel: FakeChannel, text: str, key: str) -> Delivered:
+        async with Runtime.open(
+            silent(), store=open_memory(database=database), adapters=[channel]
+        ) as runtime:
+            return await runtime.sender.send("fake", "fake:a", text, key)
+
+    first, second = (FakeChannel(caps=ChannelCaps(max_text=length)) for length in (4, later))
+    assert (await send_by(first, text, "k")).status == "sent"
+    again = await send_by(second, text, "k")
+    assert (again.status, again.deduped, second.attempts) == ("sent", True, [])
+    with pytest.raises(BusError) as refused:
+        await send_by(second, text + "d", "k")
+    assert (refused.value.code, second.attempts) == (Code.IDENTITY_MISMATCH, [])
+
+
+async def test_a_repeat_sends_nothing_of_a_text_that_the_platform_had_cut_once_more(
+    autojump_clock: MockClock,
+) -> None:
+    """The platform takes less than the channel says, and the next version says so."""
+    database, topology = MemoryDatabase(), Topology()
+
+    @topology.on("chat.message")
+    async def answer(ctx: Context, message: BusMessage) -> None:
+        ctx.send("fake", "fake:z", "aaaabbbb", idempotency_key="from a turn")
+
+    first, second = (FakeChannel(caps=ChannelCaps(max_text=length)) for length in (100, 4))
+    too_large = NotSent(Code.TOO_LARGE, Permanence.PERMANENT, max_text=4)
+    first.script(too_large, Sent("1"), Sent("2"), too_large)
+
+    async def run_with(channel: FakeChannel, message_id: str) -> str:
+        async with Runtime.open(
+            topology, store=open_memory(database=database), adapters=[channel]
+        ) as runtime:
+            delivered = await runtime.sender.send("fake", "fake:a", "aaaabbbb", "k")
+            await channel.say("b", "hi", platform_message_id=message_id)
+            await runtime.wait_until(lambda: runtime.is_quiet)
+            return delivered.status
+
+    states = [await run_with(first, "0"), await run_with(second, "1")]
+
+    assert states == ["sent", "sent"]
+    assert [out.text for out in first.delivered] == ["aaaa", "bbbb", "aaaa", "bbbb"]
+    assert second.attempts == []
 
 
 async def test_it_takes_all_that_a_handler_may_send(autojump_clock: MockClock) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from functools import partial
+from typing import Literal
 
 import pytest
 import trio
@@ -14,6 +15,7 @@ from shardline.adapters.base import Outbound, SendOutcome
 from shardline.storage.memory import MemoryDatabase, open_memory
 from shardline.storage.records import InboxStatus, OutboxState
 from shardline.testing import FakeChannel
+from tests.kits.bots import new_message
 from tests.kits.words import make_message, with_text
 
 
@@ -87,6 +89,47 @@ async def test_after_the_grace_time_turns_are_cancelled_and_their_messages_go_ba
         await again.wait_until(lambda: again.is_quiet)
         assert len(channel.delivered) == 5
         assert {row.record.claim for row in again.messages.list()} == {2}
+
+
+@pytest.mark.parametrize("verb", ["send", "handled", "publish"])
+async def test_a_turn_that_the_stop_refuses_something_goes_back(
+    verb: Literal["send", "handled", "publish"], autojump_clock: MockClock
+) -> None:
+    """BUS_CLOSED is permanent for a program; a message of the runtime that stops does not die of it."""
+    database, channel, runtimes = MemoryDatabase(), Stuck("fake"), list[Runtime]()
+    topology = Topology()
+
+    @topology.on("chat.message")
+    async def answer(ctx: Context, message: BusMessage) -> None:
+        if message.payload.text == "long":
+            await trio.sleep_forever()
+        for runtime in runtimes:
+            if verb == "send":
+                await runtime.sender.send("fake", "fake:b", "hi", "k")
+            elif verb == "handled":
+                await runtime.publish(new_message("long", key="fake:b"), wait="handled")
+            else:
+                await trio.sleep(2)
+                await runtime.publish(new_message("late", key="fake:b"))
+        ctx.reply("done")
+
+    async with Runtime.open(
+        topology, store=open_memory(database=database), adapters=[channel], grace_s=5
+    ) as runtime:
+        runtimes.append(runtime)
+        await channel.say("a", "hi")
+        await trio.sleep(1)
+
+    assert runtime.has_cancelled_work
+    runtimes.clear()
+    heard = FakeChannel("fake")
+    async with Runtime.open(
+        topology, store=open_memory(database=database), adapters=[heard], grace_s=0
+    ) as again:
+        await again.wait_until(lambda: bool(heard.delivered))
+        assert [out.text for out in heard.delivered] == ["done"]
+        [row] = [row.record for row in again.messages.list() if row.record.conversation_key == "fake:a"]
+        assert (row.status, row.claim, row.failures, row.crashes) == (InboxStatus.DONE, 2, 0, 0)
 
 
 async def test_a_second_stop_request_does_not_wait(autojump_clock: MockClock) -> None:

@@ -67,6 +67,23 @@ async def test_those_of_one_time_arrive_in_the_order_they_were_set(autojump_cloc
         assert came == [f"{turn}.0" for turn in range(11)] + [f"11.{number}" for number in range(12)]
 
 
+async def test_a_thousand_of_one_time_arrive_in_the_order_they_were_set(autojump_clock: MockClock) -> None:
+    """Many batches of them; the first is set by the ninth message, so that numbers of two lengths follow."""
+    turns = iter(range(12))
+
+    def act(ctx: Context) -> None:
+        turn = next(turns)
+        for number in range(500 if turn in {8, 10} else 0):
+            ctx.schedule(f"{turn}.{number}", at=START + timedelta(hours=2))
+
+    async with Harness(bot_of(act)) as bot:
+        for _ in range(12):
+            await bot.say("fake:1", "go")
+        await bot.settle(until_s=7201)
+        came = [text.split()[0] for text in bot.sent("fake:1")]
+        assert came == [f"{turn}.{number}" for turn in (8, 10) for number in range(500)]
+
+
 @pytest.mark.parametrize("store", ["memory", "sqlite-inline"])
 async def test_what_is_scheduled_arrives_at_its_time(
     store: Literal["memory", "sqlite-inline"], autojump_clock: MockClock

@@ -6,6 +6,7 @@ import gc
 import os
 from pathlib import Path
 
+import pytest
 import trio
 import trio.testing
 from trio.testing import MockClock, memory_stream_pair
@@ -16,7 +17,7 @@ from shardline.runtime.watch_server import watch_server
 from shardline.storage.memory import open_memory
 from shardline.testing import FakeChannel
 from tests.kits.bots import check_counted, counting_bot, until_quiet
-from tests.runtime.test_watch_server import TOKEN, ask, values
+from tests.runtime.test_watch_server import TOKEN, ask, talk, values
 
 DESCRIPTORS = Path("/proc/self/fd")
 
@@ -81,6 +82,70 @@ async def test_a_peer_that_sends_a_byte_now_and_then_is_cut_off(autojump_clock: 
             await pages.serve(theirs)
             assert trio.current_time() - began_s <= 10
         assert sent <= 12
+
+
+async def served(pages: module.Pages, nursery: trio.Nursery) -> trio.abc.HalfCloseableStream:
+    """A new connection."""
+    ours, theirs = memory_stream_pair()
+    nursery.start_soon(pages.serve, theirs)
+    await trio.testing.wait_all_tasks_blocked()
+    return ours
+
+
+async def read_all(stream: trio.abc.ReceiveStream) -> bytes:
+    try:
+        return b"".join([part async for part in stream])
+    except trio.BrokenResourceError:
+        return b""
+
+
+async def test_many_that_say_nothing_keep_nobody_out(autojump_clock: MockClock) -> None:
+    async with (
+        Runtime.open(counting_bot(), store=open_memory(), adapters=[FakeChannel()]) as runtime,
+        trio.open_nursery() as nursery,
+    ):
+        pages = module.Pages(runtime, None)
+        idle = [await served(pages, nursery) for _ in range(16)]
+        # Who has just come is not sent away for the next one.
+        assert await read_all(await served(pages, nursery)) == b""
+        await trio.sleep(2)
+        for _ in range(3):
+            scraper = await served(pages, nursery)
+            await scraper.send_all(b"GET /health HTTP/1.1\r\nHost: here\r\n\r\n")
+            assert (await read_all(scraper)).startswith(b"HTTP/1.1 200 ")
+
+        with trio.move_on_after(0.5) as still:
+            await idle[1].receive_some()
+        assert still.cancelled_caught, "one place was enough for the three"
+        assert await idle[0].receive_some() == b""
+
+
+async def test_who_posts_much_is_told_that_there_is_only_get() -> None:
+    """Closed with its body unread, a connection is reset, and the answer with it."""
+    head = b"POST /metrics HTTP/1.1\r\nHost: here\r\nContent-Length: 8388608\r\n\r\n"
+    async with (
+        Runtime.open(counting_bot(), store=open_memory(), adapters=[FakeChannel()]) as runtime,
+        watch_server(runtime, token=TOKEN, port=0) as port,
+    ):
+        assert (await talk(port, head + bytes(8_388_608)))[0] == 405
+        # A head that has no end, and more behind it.
+        assert (await talk(port, b"GET /metrics HTTP/1.1\r\nA: " + b"a" * 4_000_000))[0] == 431
+
+
+async def test_what_nobody_wants_is_not_read_for_ever(autojump_clock: MockClock) -> None:
+    async with (
+        Runtime.open(counting_bot(), store=open_memory(), adapters=[FakeChannel()]) as runtime,
+        trio.open_nursery() as nursery,
+    ):
+        pages = module.Pages(runtime, None)
+        ours = await served(pages, nursery)
+        began_s = trio.current_time()
+        await ours.send_all(b"POST /metrics HTTP/1.1\r\nHost: here\r\nContent-Length: 99999999\r\n\r\n")
+        with pytest.raises(trio.BrokenResourceError):
+            while True:
+                await ours.send_all(b"a")
+                await trio.sleep(0.1)
+        assert 1.5 < trio.current_time() - began_s < 3
 
 
 async def test_odd_names_of_topics_and_channels_stay_within_their_labels() -> None:

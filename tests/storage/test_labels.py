@@ -52,6 +52,8 @@ def outbox(event: str) -> Commit:
         (inbox("fail"), {"retry"}),
         (inbox("dead"), {"dead"}),
         (inbox("requeue"), {"requeue"}),
+        (inbox("crash"), {"recovery"}),
+        (inbox("blame"), {"recovery"}),
         (outbox("start"), {"send-start"}),
         (outbox("sent"), {"send-result"}),
         (outbox("failed"), {"send-result", "retry"}),

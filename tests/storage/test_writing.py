@@ -39,10 +39,11 @@ class Bench:
 
     disk: Disk
     told: list[tuple[str, Outcome]] = attrs.Factory(list[tuple[str, Outcome]])
+    troubles: list[Code | None] = attrs.Factory(list[Code | None])
     writer: BatchWriter = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.writer = BatchWriter(self.disk, False)
+        self.writer = BatchWriter(self.disk, False, self.troubles.append)
 
     def entry(self, name: str, part: Part) -> Entry:
         return part, lambda outcome: self.told.append((name, outcome))
@@ -78,6 +79,8 @@ def test_full_store_refuses_publishes_and_keeps_the_rest_in_order() -> None:
     assert [outcome for name, outcome in bench.told if name in {"p", "q"}] == [Refused(FULL)] * 2
     assert [type(part) for part in bench.disk.batches[0]] == [Commit, TakeLease, Commit, Publish]
     assert bench.writer.held == []
+    # Said when it begins and when it is over, not at every try.
+    assert bench.troubles == [Code.STORE_FULL, None]
 
 
 def test_what_fits_into_a_full_store_is_stored_past_other_shards_alone() -> None:

@@ -134,6 +134,9 @@ async def test_each_failure_of_a_run_leaves_only_what_was_answered(
             stored, missing = await publish_many(hand, 12)
             met += vfs.met
             vfs.arm(None)
+            if not vfs.met:
+                # There were not so many calls, nor will there be more.
+                break
             killed = copy_killed(path)
             later, none = await publish_many(hand, 20)
 
@@ -143,6 +146,34 @@ async def test_each_failure_of_a_run_leaves_only_what_was_answered(
         assert not stored & missing
         assert check_store(path) == stored | later
     assert met > 1
+
+
+@pytest.mark.parametrize("is_replaced", [True, False])
+async def test_a_file_that_took_the_place_of_the_store_is_not_written_after_a_failure(
+    tmp_path: Path, vfs: FaultyVfs, is_replaced: bool
+) -> None:
+    """A failed write opens the store again, by its path."""
+    path, other = tmp_path / "bot.db", tmp_path / "other.db"
+    async with running(open_sqlite(other)) as hand:
+        await hand.accept("tg:2", 1)
+    before = other.read_bytes()
+    given_up = pytest.RaisesGroup(
+        pytest.RaisesExc(BusError, match="was moved, replaced or deleted while it was open")
+    )
+    with given_up:
+        async with running(open_faulty(path, vfs)) as hand:
+            await hand.accept("tg:1", 1)
+            if is_replaced:
+                other.replace(path)
+            else:
+                path.unlink()
+            vfs.arm(Fault("write"))
+            with refused(Code.STORE_IO):
+                await hand.store.publish(hand.publish(hand.new_inbox("tg:1", 2)))
+            await trio.sleep_forever()
+
+    assert vfs.met == 1
+    assert not path.exists() or path.read_bytes() == before
 
 
 async def test_full_disk_refuses_publishes_and_keeps_commits(

@@ -7,11 +7,13 @@ import stat
 from collections.abc import Generator
 from pathlib import Path
 
+import apsw
 import pytest
 
-from shardline.actors.errors import Code
+from shardline.actors.errors import BusError, Code
 from shardline.storage.sqlite import open_sqlite
 from shardline.storage.sqlite.upgrade import upgrade_file
+from tests.kits.faulty_vfs import Fault, FaultyVfs
 from tests.kits.stores import running
 from tests.kits.words import refused
 
@@ -81,6 +83,24 @@ async def test_a_second_name_of_the_same_file_is_refused(tmp_path: Path) -> None
 async def test_missing_folder_is_a_typed_error(tmp_path: Path) -> None:
     with refused(Code.STORE_IO):
         open_sqlite(tmp_path / "nowhere" / "bot.db")
+
+
+async def test_a_store_that_may_not_be_written_is_no_failing_disk(tmp_path: Path) -> None:
+    """Root may write whatever stands in a mode, so SQLite is told by a file system of its own."""
+    async with running(open_sqlite(tmp_path / "bot.db")) as hand:
+        await hand.accept("tg:1", 1)
+    before = (tmp_path / "bot.db").read_bytes()
+    vfs = FaultyVfs("read-only")
+    try:
+        vfs.arm(Fault("write", suffix="", count=None, error=apsw.ReadOnlyError))
+        with pytest.raises(BusError, match="give its user the right to write") as caught:
+            open_sqlite(tmp_path / "bot.db", vfs=vfs.name)
+    finally:
+        vfs.unregister()
+
+    assert caught.value.code is Code.STORE_IO
+    assert caught.value.context["advised"] is True
+    assert (tmp_path / "bot.db").read_bytes() == before
 
 
 async def test_clean_end_leaves_one_file_and_its_lock(tmp_path: Path) -> None:

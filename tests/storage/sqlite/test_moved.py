@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
+import structlog.testing
 from trio.testing import MockClock
 
 from shardline import Runtime
@@ -12,6 +14,7 @@ from shardline.runtime.health import HealthState
 from shardline.storage.sqlite import open_sqlite
 from shardline.testing import FakeChannel
 from tests.kits.bots import counting_bot, new_message, until_quiet
+from tests.kits.operated import operate
 from tests.kits.store_checks import check_store
 
 
@@ -52,3 +55,22 @@ async def test_a_deleted_log_is_told_and_a_stop_saves_what_it_held(
         assert words(runtime) == ["store_moved"]
         await until_quiet(runtime)
     assert len(check_store(path)) == 2
+
+
+async def test_a_store_that_is_gone_under_its_owner_is_named_from_outside_and_at_the_end(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    path, away = tmp_path / "bot.db", tmp_path / "away.db"
+    with structlog.testing.capture_logs() as logs:
+        store = open_sqlite(path, mode="inline", durability="normal")
+        async with Runtime.open(counting_bot(), store=store, adapters=[FakeChannel()]) as runtime:
+            await runtime.publish(new_message("0", idem="0"))
+            await until_quiet(runtime)
+            path.rename(away)
+            told = operate("status", "--health", "--store", path)
+    after = operate("status", "--health", "--store", path)
+
+    assert (told.exit_code, after.exit_code) == (1, 2)
+    assert f"was moved or deleted while process {os.getpid()} has it open" in told.stderr
+    assert "does not exist" in after.stderr
+    assert [entry["log_level"] for entry in logs if entry["event"] == "store.moved"] == ["error"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from shardline.storage.sqlite import open_sqlite
 from shardline.storage.sqlite.migrate import Migration, load_migrations
 from shardline.storage.sqlite.opening import open_file
 from shardline.storage.sqlite.settings import Settings
+from tests.kits.faulty_vfs import Fault, FaultyVfs
 from tests.kits.store_checks import check_store
 from tests.kits.stores import running
 from tests.kits.words import refused
@@ -30,6 +32,14 @@ WIDEN = Migration(
 )
 BROKEN = Migration(
     NEWEST + 1, "CREATE TABLE extra (id INTEGER PRIMARY KEY) STRICT; INSERT INTO missing VALUES (7);"
+)
+
+# More than the cache holds: it goes to the log before the COMMIT.
+LARGE = Migration(
+    NEWEST + 1,
+    "CREATE TABLE extra (id INTEGER PRIMARY KEY, content BLOB NOT NULL) STRICT;"
+    " WITH RECURSIVE n(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n WHERE value < 2000)"
+    " INSERT INTO extra SELECT value, randomblob(4000) FROM n;",
 )
 
 
@@ -158,6 +168,58 @@ async def test_older_file_is_copied_then_migrated(tmp_path: Path) -> None:
     assert copy.stat().st_mode & 0o777 == 0o600
     with refused(Code.SCHEMA_TOO_NEW):
         open_sqlite(path)
+
+
+@pytest.mark.parametrize("suffix", [".backup", "-wal"])
+async def test_migration_over_a_full_disk_leaves_nothing_behind(tmp_path: Path, suffix: str) -> None:
+    """A service manager starts it again and again: a copy each time would fill what room there is."""
+    path, vfs = tmp_path / "bot.db", FaultyVfs("full-for-a-migration")
+    await make_store(path)
+    try:
+        for _ in range(2):
+            vfs.arm(Fault("write", suffix=suffix, count=None, error=apsw.FullError))
+            with refused(Code.STORE_FULL):
+                open_file(path, Settings(vfs=vfs.name), SystemClock().wall_us(), (*load_migrations(), LARGE))
+            assert backups(tmp_path) == []
+    finally:
+        vfs.unregister()
+    async with running(open_sqlite(path)) as hand:
+        assert hand.store.info.schema == NEWEST
+
+
+async def openings(path: Path) -> list[tuple[object, object]]:
+    """What the next opening of a store says."""
+    with structlog.testing.capture_logs() as logs:
+        async with running(open_sqlite(path)):
+            pass
+    return [(entry["event"], entry["instance"]) for entry in logs]
+
+
+async def test_a_store_without_the_log_of_its_last_run_says_so(tmp_path: Path) -> None:
+    """What was answered is gone, and nothing in the file itself tells."""
+    path, killed = tmp_path / "live" / "bot.db", tmp_path / "killed"
+    path.parent.mkdir()
+    await make_store(path)
+    async with running(open_sqlite(path)) as hand:
+        await hand.accept("tg:2", 1)
+        shutil.copytree(path.parent, killed)
+    (killed / "bot.db-wal").unlink()
+    (killed / "bot.db-shm").unlink()
+
+    assert await openings(path) == [("store.opened", 3)]
+    assert await openings(killed / "bot.db") == [("store.went_back", 2), ("store.opened", 2)]
+    assert await openings(killed / "bot.db") == [("store.opened", 3)]
+
+
+async def test_a_backup_in_the_place_of_a_store_is_said_once(tmp_path: Path) -> None:
+    path, backup = tmp_path / "bot.db", tmp_path / "backup"
+    await make_store(path)
+    shutil.copyfile(path, backup)
+    assert await openings(path) == [("store.opened", 2)]
+    shutil.copyfile(backup, path)
+
+    assert await openings(path) == [("store.went_back", 2), ("store.opened", 2)]
+    assert await openings(path) == [("store.opened", 3)]
 
 
 async def test_migration_that_fails_changes_nothing(tmp_path: Path) -> None:

@@ -2,11 +2,14 @@ import fcntl
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from shardline.actors.errors import Code
 from shardline.storage.sqlite import owner
+from shardline.storage.sqlite.lock import OwnerLock
 from shardline.storage.sqlite.owner import Opening, find_lock, find_owner
 
 LISTING = """\
@@ -34,6 +37,26 @@ LAST = Opening(instance=1, host="h", pid=14, opened_at_us=1, closed_at_us=None, 
 )
 def test_a_lock_is_found_by_its_file(inode: int, last: Opening | None, pid: int | None) -> None:
     assert find_lock(LISTING, (0xFE, 0), inode, last) == pid
+
+
+@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="this system does not list locks")
+def test_what_an_owner_says_beside_its_store_is_believed_while_it_holds_the_lock(tmp_path: Path) -> None:
+    store = tmp_path / "bot.db"
+    lock = OwnerLock.take(store)
+    assert find_owner(store, None).trouble is None
+    lock.tell(Code.STORE_FULL)
+    told = find_owner(store, None).trouble
+    assert told is not None
+    assert told.code is Code.STORE_FULL
+    assert abs(told.since_us / 1_000_000 - time.time()) < 3_600
+    lock.release()
+    assert find_owner(store, None).trouble is None
+    # What an owner that was killed has left there is not the next one's.
+    lock = OwnerLock.take(store)
+    assert find_owner(store, None).trouble is None
+    lock.path.write_bytes(b"nonsense \xff")
+    assert find_owner(store, None).trouble is None
+    lock.release()
 
 
 @pytest.mark.skipif(not Path("/proc/locks").exists(), reason="this system does not list locks")
