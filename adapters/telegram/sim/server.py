@@ -14,9 +14,10 @@ import trio
 from ....actors.errors import BusError
 from ....actors.plain import Plain
 from ....actors.strict_json import dumps, loads
-from ..fields import Object, as_object
+from ..fields import Object, as_object, text_in
 from .bot import SimBot, SimCall, SimRefusal
 from .connection import MAX_BODY_BYTES, Closed, Request, SimConnection
+from .hook import call_hook, hook_of
 from .script import Fault, Script, script_of
 
 _TARGET = re.compile(r"/bot([^/]+)/([A-Za-z]+)")
@@ -35,6 +36,9 @@ class SimServer:
         self.bots: dict[str, SimBot] = {}
         self.port = 0
         self.refuses_connections = False
+        self.hooks: trio.Nursery | None = None
+        """Where web hooks are called; None, they are not."""
+        self._hooks: dict[str, trio.CancelScope] = {}
 
     @property
     def base(self) -> str:
@@ -90,12 +94,28 @@ class SimServer:
             result: Plain = [dict(one) for one in page]
         else:
             result, number = bot.deliver(method, fields)
+            if method in {"setWebhook", "deleteWebhook"}:
+                self._set_hook(found[1], text_in(fields, "secret_token") or "")
             bot.note(method, fields, fault, number)
         body = dumps({"ok": True, "result": result}).encode()
         if fault is None:
             await connection.write(200, body)
         else:
             await _answer_badly(connection, fault, body)
+
+    def _set_hook(self, token: str, secret: str) -> None:
+        if token in self._hooks:
+            self._hooks.pop(token).cancel()
+        hook = hook_of(self.bot(token).webhook_url)
+        if hook is None or self.hooks is None:
+            return
+        scope = self._hooks[token] = trio.CancelScope()
+
+        async def call() -> None:
+            with scope:
+                await call_hook(self.bot(token), hook, secret)
+
+        self.hooks.start_soon(call)
 
     async def _control(self, target: str, body: bytes) -> tuple[int, Plain]:
         """What tests in another process ask for: `/sim/<token>/say|push|fault|calm|wait|calls`."""
@@ -136,6 +156,7 @@ async def open_sim(script: Script | None = None, *, port: int = 0) -> AsyncGener
     """Serve in this program, at a free port, while the block runs."""
     server = SimServer(script)
     async with trio.open_nursery() as nursery:
+        server.hooks = nursery
         listeners = await trio.open_tcp_listeners(port, host="127.0.0.1")
         nursery.start_soon(trio.serve_listeners, server.serve, listeners)
         server.port = cast("tuple[str, int]", listeners[0].socket.getsockname())[1]
