@@ -1,6 +1,6 @@
 """Calls of the Bot API on trio: what left and what came back is told apart, and the token never shows.
 
-Calls go over httpx's own connections without its pool (`connections.py`); files, and the way through a proxy, with it.
+Calls go over connections of our own (`connections.py`); files, and the way through a proxy, over those of httpx.
 """
 
 from __future__ import annotations
@@ -22,16 +22,8 @@ from ...actors.strict_json import dumps
 from ...actors.system import open_regular
 from .bodies import Body, body_of, close_soon
 from .calls import Upload
-from .connections import (
-    CONNECT_S,
-    CONNECTIONS,
-    POOL_S,
-    WHOLE_S,
-    WRITE_S,
-    Broken,
-    Connections,
-    NotConnected,
-)
+from .connection import Broken, NotConnected
+from .connections import CONNECT_S, CONNECTIONS, POOL_S, WHOLE_S, WRITE_S, Connections
 from .wire import Answer, Refusal, read_answer
 
 API_BASE: Final = "https://api.telegram.org"

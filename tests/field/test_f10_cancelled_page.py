@@ -10,6 +10,7 @@ from shardline import Runtime
 from shardline.adapters.base import ChannelCaps, Edge, Inbound, SendOutcome, Sent
 from shardline.storage.memory import MemoryDatabase, open_memory
 from shardline.storage.records import InboxStatus
+from tests.adapters.telegram.platform import echo_bot, open_platform
 from tests.kits.bots import counting_bot, until_quiet
 
 PAGE = 100
@@ -93,3 +94,28 @@ async def test_a_confirmation_that_failed_brings_no_second_run(autojump_clock: M
             await runtime.wait_drained()
             assert runtime.counters.get("handled", 0) == (PAGE if not confirms else 0)
             assert runtime.counters.get("duplicates", 0) == (0 if not confirms else PAGE)
+
+
+@pytest.mark.parametrize("stored", [1, 50, 99])
+async def test_f10_a_stop_in_the_midst_of_a_page_of_the_real_edge(stored: int) -> None:
+    """The page is not confirmed, comes again as a whole, and each of its updates is answered once."""
+    database = MemoryDatabase()
+    async with open_platform() as platform:
+        bot = platform.bot
+        for number in range(PAGE):
+            bot.say(number % 7 + 1, f"text {number}")
+        for goal in (stored, PAGE):
+            adapter, store = platform.adapter(), open_memory(database=database)
+            with trio.fail_after(20):
+                async with Runtime.open(echo_bot(), store=store, adapters=[adapter]) as runtime:
+                    await runtime.wait_until(lambda: in_store(runtime) >= goal)  # noqa: B023 (run at once)
+                    if goal == PAGE:
+                        await runtime.wait_until(lambda: bot.waiting == 0 and runtime.is_quiet)
+                        assert runtime.status().inbox[InboxStatus.DONE] == PAGE
+        texts = sorted(call.text or "" for call in bot.sent())
+
+    assert texts == sorted(f"text {number}" for number in range(PAGE))
+
+
+def in_store(runtime: Runtime) -> int:
+    return sum(runtime.status().inbox.values())

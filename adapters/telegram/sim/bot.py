@@ -223,6 +223,20 @@ class SimBot:
             self.served_at_s.setdefault(integer_in(update, "update_id") or 0, now_s)
         return page
 
+    async def next_update(self) -> Object:
+        """The first that is not confirmed; waits for one."""
+        while not self._let_come():
+            with trio.move_on_at(self._next_s()):
+                await self._news.wait()
+        await trio.lowlevel.checkpoint()
+        return self._queue[0]
+
+    def take(self, update: Object) -> None:
+        """A web hook has accepted it."""
+        if self._queue and self._queue[0] is update:
+            self._queue.popleft()
+            self._tell()
+
     def _let_come(self) -> bool:
         """Those whose time has come; returns whether any wait."""
         while self._coming and trio.current_time() >= self._next_s():

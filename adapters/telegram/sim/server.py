@@ -5,29 +5,23 @@ from __future__ import annotations
 import email.parser
 import email.policy
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Final, cast
 
-import attrs
-import h11
 import trio
 
 from ....actors.errors import BusError
 from ....actors.plain import Plain
 from ....actors.strict_json import dumps, loads
-from ..fields import Object, as_object
+from ..fields import Object, as_object, text_in
 from .bot import SimBot, SimCall, SimRefusal
+from .connection import MAX_BODY_BYTES, Closed, Request, SimConnection
+from .hook import call_hook, hook_of
 from .script import Fault, Script, script_of
 
 _TARGET = re.compile(r"/bot([^/]+)/([A-Za-z]+)")
-_MAX_BODY: Final = 64 * 1024 * 1024
-_READ_BYTES: Final = 65_536
 _HTML: Final = b"<html><body><h1>502 Bad Gateway</h1></body></html>"
-
-
-class _Closed(Exception):
-    """The connection is to be closed without another word."""
 
 
 class SimServer:
@@ -42,6 +36,9 @@ class SimServer:
         self.bots: dict[str, SimBot] = {}
         self.port = 0
         self.refuses_connections = False
+        self.hooks: trio.Nursery | None = None
+        """Where web hooks are called; None, they are not."""
+        self._hooks: dict[str, trio.CancelScope] = {}
 
     @property
     def base(self) -> str:
@@ -60,29 +57,28 @@ class SimServer:
         if self.refuses_connections:
             await stream.aclose()
             return
-        connection = _Connection(stream)
+        connection = SimConnection(stream)
         try:
             async with stream:
                 while (request := await connection.read_request()) is not None:
-                    await self._answer(connection, *request)
-                    connection.begin_next()
-        except (_Closed, trio.BrokenResourceError, trio.ClosedResourceError, h11.RemoteProtocolError):
+                    await self._answer(connection, request)
+                    if request.is_last:
+                        return
+        except (Closed, trio.BrokenResourceError, trio.ClosedResourceError):
             return
 
-    async def _answer(
-        self, connection: _Connection, target: str, headers: Mapping[bytes, bytes], has_body: bool
-    ) -> None:
+    async def _answer(self, connection: SimConnection, request: Request) -> None:
+        target = request.target
         if target.startswith("/sim/"):
-            status, answer = await self._control(target, await connection.read_body())
+            status, answer = await self._control(target, request.body)
             await connection.write(status, dumps(answer).encode())
             return
         found = _TARGET.fullmatch(target)
         if found is None:
-            await connection.read_body()
             await connection.write(404, _refusal(SimRefusal(404, "Not Found")))
             return
         bot, method = self.bot(found[1]), found[2]
-        fields = _fields(headers.get(b"content-type", b"").decode(), await connection.read_body())
+        fields = _fields(request.kind, request.body)
         if method == "getMe":
             bot.renew()
         fault = bot.fault_of(method, fields)
@@ -98,12 +94,28 @@ class SimServer:
             result: Plain = [dict(one) for one in page]
         else:
             result, number = bot.deliver(method, fields)
+            if method in {"setWebhook", "deleteWebhook"}:
+                self._set_hook(found[1], text_in(fields, "secret_token") or "")
             bot.note(method, fields, fault, number)
         body = dumps({"ok": True, "result": result}).encode()
         if fault is None:
             await connection.write(200, body)
         else:
             await _answer_badly(connection, fault, body)
+
+    def _set_hook(self, token: str, secret: str) -> None:
+        if token in self._hooks:
+            self._hooks.pop(token).cancel()
+        hook = hook_of(self.bot(token).webhook_url)
+        if hook is None or self.hooks is None:
+            return
+        scope = self._hooks[token] = trio.CancelScope()
+
+        async def call() -> None:
+            with scope:
+                await call_hook(self.bot(token), hook, secret)
+
+        self.hooks.start_soon(call)
 
     async def _control(self, target: str, body: bytes) -> tuple[int, Plain]:
         """What tests in another process ask for: `/sim/<token>/say|push|fault|calm|wait|calls`."""
@@ -139,66 +151,12 @@ class SimServer:
                 return 404, {}
 
 
-@attrs.define
-class _Connection:
-    """One client's connection."""
-
-    _stream: trio.SocketStream
-    _http: h11.Connection = attrs.field(factory=lambda: h11.Connection(h11.SERVER))
-
-    async def read_request(self) -> tuple[str, dict[bytes, bytes], bool] | None:
-        """The next request's head; None where the client has gone."""
-        event = await self._next()
-        if not isinstance(event, h11.Request):
-            return None
-        return event.target.decode(), dict(event.headers), True
-
-    async def read_body(self) -> bytes:
-        """All of the request's body."""
-        parts: list[bytes] = []
-        size = 0
-        while isinstance(event := await self._next(), h11.Data):
-            size += len(event.data)
-            if size > _MAX_BODY:
-                raise _Closed
-            parts.append(bytes(event.data))
-        return b"".join(parts)
-
-    async def write(self, status: int, body: bytes, *, kind: bytes = b"application/json") -> None:
-        """A whole answer."""
-        await self._stream.send_all(self._head(status, body, kind) + self._rest(body))
-
-    async def write_half(self, body: bytes) -> None:
-        """The head and half of the body, and the end."""
-        await self._stream.send_all(self._head(200, body, b"application/json") + body[: len(body) // 2])
-        raise _Closed
-
-    def begin_next(self) -> None:
-        """Ready for the next request."""
-        if self._http.our_state is not h11.DONE:
-            raise _Closed
-        self._http.start_next_cycle()
-
-    def _head(self, status: int, body: bytes, kind: bytes) -> bytes:
-        headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
-        return self._http.send(h11.Response(status_code=status, headers=headers)) or b""
-
-    def _rest(self, body: bytes) -> bytes:
-        return (self._http.send(h11.Data(data=body)) or b"") + (self._http.send(h11.EndOfMessage()) or b"")
-
-    async def _next(self) -> h11.Event | type[h11.PAUSED]:
-        while True:
-            event = self._http.next_event()
-            if event is not h11.NEED_DATA:
-                return cast("h11.Event | type[h11.PAUSED]", event)
-            self._http.receive_data(await self._stream.receive_some(_READ_BYTES))
-
-
 @asynccontextmanager
 async def open_sim(script: Script | None = None, *, port: int = 0) -> AsyncGenerator[SimServer]:
     """Serve in this program, at a free port, while the block runs."""
     server = SimServer(script)
     async with trio.open_nursery() as nursery:
+        server.hooks = nursery
         listeners = await trio.open_tcp_listeners(port, host="127.0.0.1")
         nursery.start_soon(trio.serve_listeners, server.serve, listeners)
         server.port = cast("tuple[str, int]", listeners[0].socket.getsockname())[1]
@@ -206,16 +164,16 @@ async def open_sim(script: Script | None = None, *, port: int = 0) -> AsyncGener
         nursery.cancel_scope.cancel()
 
 
-async def _go_wrong(connection: _Connection, fault: Fault) -> None:
+async def _go_wrong(connection: SimConnection, fault: Fault) -> None:
     if fault.kind == "drop":
-        raise _Closed
+        raise Closed
     if fault.kind == "html":
         await connection.write(fault.code, _HTML, kind=b"text/html")
         return
     await connection.write(fault.code, _refusal(SimRefusal(fault.code, fault.description, fault.parameters)))
 
 
-async def _answer_badly(connection: _Connection, fault: Fault, body: bytes) -> None:
+async def _answer_badly(connection: SimConnection, fault: Fault, body: bytes) -> None:
     match fault.kind:
         case "half":
             await connection.write_half(body)
@@ -225,7 +183,7 @@ async def _answer_badly(connection: _Connection, fault: Fault, body: bytes) -> N
             await trio.sleep(fault.seconds)
             await connection.write(200, body)
         case _:
-            raise _Closed
+            raise Closed
 
 
 def _refusal(refusal: SimRefusal) -> bytes:
@@ -239,7 +197,7 @@ def _fields(kind: str, body: bytes) -> Object:
     if kind.startswith("multipart/form-data"):
         return _form(kind, body)
     try:
-        return as_object(loads(body, limit_bytes=_MAX_BODY)) or {}
+        return as_object(loads(body, limit_bytes=MAX_BODY_BYTES)) or {}
     except BusError:
         return {}
 
