@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -19,9 +17,9 @@ from shardline.storage.sqlite.verify import verify
 from tests.chaos.bot import POKED, lines
 from tests.chaos.child import DISK_DIED, SHARDS, STORE
 from tests.chaos.plan import End, RunPlan, plan_run, text_of
+from tests.kits.forked import run_forked
 from tests.kits.store_checks import check_store
 
-ROOT: Final = Path(__file__).parents[2]
 _RUN_LIMIT_S: Final = 120
 
 
@@ -83,11 +81,8 @@ def drive(folder: Path, seed: int, runs: int, *, limit_s: float = 3_600, fault: 
 
 
 def _run(folder: Path, seed: int, plan: RunPlan, fault: str, said: Counter[str]) -> list[str]:
-    numbers = [seed, plan.number, int(plan.end is End.DONE)]
-    command = [sys.executable, "-m", "tests.chaos.child", str(folder), *map(str, numbers), fault]
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=_RUN_LIMIT_S, check=False
-    )
+    numbers = map(str, (seed, plan.number, int(plan.end is End.DONE)))
+    done = run_forked("tests.chaos.child", str(folder), *numbers, fault, timeout=_RUN_LIMIT_S)
     said.update(line for line in done.stdout.splitlines() if line)
     wanted = {End.KILL: -signal.SIGKILL, End.DISK_DIES: DISK_DIED}.get(plan.end, 0)
     if done.returncode == wanted:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import apsw
 import pytest
 
 from tests.kits.albums import CAPTIONS
+from tests.kits.forked import run_forked
 
 BORDERS = ("before_commit", "after_commit", "before_wake")
 POINTS = [
@@ -21,9 +21,8 @@ POINTS = [
 ]
 
 
-def run(folder: Path, point: str, album_s: float) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tests.crash.album_child", str(folder), point, str(album_s)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=40, check=False)
+def run(folder: Path, point: str, album_s: float) -> CompletedProcess[str]:
+    return run_forked("tests.crash.album_child", str(folder), point, str(album_s), timeout=40)
 
 
 def check_kill(folder: Path, point: str, album_s: float) -> None:

@@ -3,36 +3,22 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import cast
 
 import pytest
 
 from tests.kits.controlled import query
+from tests.kits.forked import start_forked
 
-CHILD = Path(__file__).with_name("kill_bot.py")
-ROOT = Path(__file__).parents[2]
+CHILD = "tests.crash.kill_bot"
 LIMIT = 30
 
 
 def run_and_kill(store: Path, turns: int) -> dict[str, object]:
     """Start the bot, wait until it stands still, and kill it; answers with what it said."""
-    child = subprocess.Popen(
-        [sys.executable, str(CHILD), str(store), str(turns), str(LIMIT)],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        env={"PYTHONPATH": str(ROOT)},
-    )
-    assert child.stdout is not None
-    try:
+    with start_forked(CHILD, str(store), str(turns), str(LIMIT)) as child:
         line = child.stdout.readline()
-    finally:
-        child.kill()
-        child.wait(timeout=30)
-        child.stdout.close()
     said = cast("dict[str, object]", json.loads(line))
     for told in cast("list[dict[str, object]]", said["recovered"]):
         del told["event"], told["log_level"]

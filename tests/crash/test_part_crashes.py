@@ -7,23 +7,22 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import apsw
 import pytest
 
+from tests.kits.forked import run_forked
 from tests.kits.operated import operate
 
-CHILD = Path(__file__).with_name("parts_bot.py")
+CHILD = "tests.crash.parts_bot"
 BORDERS = ("before_commit", "after_commit", "before_wake")
 PARTS = ["aaaa", "bxby", "cccc", "dddd"]
 
 
-def run(folder: Path, point: str, mode: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(CHILD), str(folder), point, mode]
-    return subprocess.run(command, capture_output=True, text=True, timeout=40, check=False)
+def run(folder: Path, point: str, mode: str) -> CompletedProcess[str]:
+    return run_forked(CHILD, str(folder), point, mode, timeout=40)
 
 
 def states(store: Path) -> list[str]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
-CHILD = Path(__file__).with_name("poison_bot.py")
+from tests.kits.forked import run_forked
+
+CHILD = "tests.crash.poison_bot"
 GOOD_LANES = 64
 MOST_STARTS = 16
 """Two crashes make suspects, six halvings leave one of 64, five blames end it; and some room."""
@@ -19,13 +19,7 @@ def test_one_poison_among_64_good_lanes_dies_alone(tmp_path: Path) -> None:
     while True:
         starts += 1
         assert starts <= MOST_STARTS
-        ended = subprocess.run(
-            [sys.executable, str(CHILD), str(tmp_path)],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        ended = run_forked(CHILD, str(tmp_path), timeout=60)
         if ended.returncode != 137:
             break
 

@@ -5,8 +5,6 @@ A process each; every single call of a store in one process: `test_any_fault.py`
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -14,17 +12,16 @@ import apsw
 import pytest
 
 from tests.crash.vfs_bot import ADDRESSES, SHARDS, TEXTS, lines
+from tests.kits.forked import run_forked
 from tests.kits.store_checks import check_store
 
-ROOT = Path(__file__).parents[2]
 MOST_COMMITS = 40
 LONG = [pytest.mark.long, pytest.mark.timeout(120)]
 
 
 def run_bots(*arguments: str) -> dict[str, int]:
     """What `vfs_bot` says of each run."""
-    command = [sys.executable, "-m", "tests.crash.vfs_bot", *arguments]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110, check=False)
+    ended = run_forked("tests.crash.vfs_bot", *arguments, timeout=110)
     assert ended.returncode == 0, ended.stderr
     return {name: int(said) for name, said in (line.split() for line in ended.stdout.splitlines())}
 

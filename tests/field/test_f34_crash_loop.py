@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
+
+from tests.kits.forked import run_forked
 
 CHILD = """
 import json, os, sys, trio
@@ -36,10 +36,9 @@ trio.run(main)
 
 def test_after_five_starts_boom_is_dead_and_the_next_of_its_chat_is_handled(tmp_path: Path) -> None:
     """The handler does os._exit(137) for the text "boom"; a supervisor starts the process again."""
-    command = [sys.executable, "-c", CHILD, str(tmp_path / "bot.db")]
-    starts = [
-        subprocess.run(command, capture_output=True, text=True, timeout=50, check=False) for _ in range(6)
-    ]
+    bot = tmp_path / "bot.py"
+    bot.write_text(CHILD)
+    starts = [run_forked(bot, str(tmp_path / "bot.db"), timeout=50) for _ in range(6)]
 
     assert [start.returncode for start in starts] == [137] * 5 + [0], starts[-1].stderr
     said = json.loads(starts[-1].stdout.splitlines()[-1])

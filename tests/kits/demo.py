@@ -1,13 +1,14 @@
 """Runs `shardline demo` as people do, in a process of its own, and checks what it left."""
 
 import json
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
 import apsw
 import attrs
+
+from tests.kits.forked import run_forked
 
 DEMO = (sys.executable, "-m", "shardline", "demo")
 
@@ -29,9 +30,7 @@ class Ended:
 
 def run_demo(*arguments: str | Path, cwd: Path, timeout_s: float = 50) -> Ended:
     """Run the demo to its end."""
-    done = subprocess.run(
-        [*DEMO, *map(str, arguments)], capture_output=True, text=True, cwd=cwd, timeout=timeout_s, check=False
-    )
+    done = run_forked("shardline", "demo", *map(str, arguments), folder=cwd, timeout=timeout_s)
     return Ended(done.returncode, done.stdout, done.stderr)
 
 

@@ -24,7 +24,12 @@ import trio._core._run as trio_run
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(
-    ["shardline.testing", "shardline.runtime.control.client", "tests.kits.forked"]
+    [
+        "shardline.testing",
+        "shardline.runtime.command.app",
+        "shardline.runtime.control.client",
+        "tests.kits.forked",
+    ]
 )
 
 
