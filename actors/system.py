@@ -5,9 +5,11 @@ Nothing else imports `fcntl` and the like, or names a signal, a flag or a call t
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import importlib
 import os
+import select
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -162,6 +164,14 @@ def write_at(descriptor: int, data: bytes, offset: int) -> None:
     os.write(descriptor, data)
 
 
+def say_at_once(descriptor: int, data: bytes) -> None:
+    """Write where somebody reads and there is room: who reads no more holds nobody up."""
+    with contextlib.suppress(OSError, ValueError):
+        # Windows asks that of sockets alone.
+        if os.name != "posix" or select.select((), (descriptor,), (), 0)[1]:
+            os.write(descriptor, data)
+
+
 def after_fork_in_child(callback: Callable[[], None]) -> None:
     """Call it in every process that is forked from this one; nothing where no process is."""
     register: Callable[..., None] | None = getattr(os, "register_at_fork", None)
@@ -215,6 +225,7 @@ __all__ = [
     "make_private",
     "open_regular",
     "read_at",
+    "say_at_once",
     "stopping_signals",
     "sync_file",
     "sync_folder",

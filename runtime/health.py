@@ -110,6 +110,12 @@ _MOVED: Final[Mapping[Moved, Reason]] = {
         text="the store's file was moved, replaced or deleted: the next start will not find what is stored now",
         action="Put the very file back (`mv`, no copy) while the bot runs; leave the files beside it where they are.",
     ),
+    "lock": Reason(
+        word="store_moved",
+        state=HealthState.FAILING,
+        text="the store's lock file (.lock) was moved or deleted: another process can open the store beside this one",
+        action="Start nothing else on the store; stop the bot in good order, then start it again.",
+    ),
     "log": Reason(
         word="store_moved",
         state=HealthState.FAILING,

@@ -11,7 +11,7 @@ from typing import Final
 
 import trio
 
-from ..actors.system import stopping_signals
+from ..actors.system import say_at_once, stopping_signals
 
 _LAST: Final = 3
 _CANCELLED_WORK: Final = 3
@@ -39,7 +39,8 @@ def stop_signals(*, exit_code: int = _CANCELLED_WORK) -> Generator[AsyncIterator
             nonlocal seen
             seen += 1
             if seen >= _LAST:
-                os.write(_STANDARD_ERROR, _SAID)
+                # What it blocks in may be a full standard error.
+                say_at_once(_STANDARD_ERROR, _SAID)
                 os._exit(exit_code)
             handler = taken[signal.Signals(number)]
             if callable(handler):

@@ -8,8 +8,8 @@ import attrs
 
 from ..actors.errors import Code
 
-Moved = Literal["file", "log"]
-"""Which file of a store is no longer where the next start looks for it."""
+Moved = Literal["file", "lock", "log"]
+"""Which file of a store is no longer where the next start, or another owner, looks for it."""
 
 
 @attrs.frozen

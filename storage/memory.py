@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from ..actors.clock import Clock, SystemClock
 from ..actors.errors import Code
 from ..actors.failpoints import NO_FAILPOINTS, FailPoints
@@ -75,7 +77,7 @@ def open_memory(
     settings = Settings(shard_count=shard_count, lane_policy=lane_policy, emits=emits)
     source = (database or MemoryDatabase()).source
     connection = source.connect()
-    info = open_instance(connection, settings, clock.wall_us(), load_migrations(), lambda _: None)
+    info = open_instance(connection, settings, clock.wall_us(), load_migrations(), lambda _: nullcontext())
     backend = Backend(
         source, connection, instance=info.instance, atomic=emits == "atomic", failpoints=failpoints
     )

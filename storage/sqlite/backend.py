@@ -8,7 +8,7 @@ the connection is replaced, and `commit_seq` tells whether the batch is there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 import apsw
@@ -40,6 +40,10 @@ _REFUSALS: Final = (MismatchError, BusError, apsw.ConstraintError, TypeError, Va
 """What a part can be to blame for; anything else concerns the whole transaction."""
 
 
+def _note_nowhere(_: int) -> None:
+    """A database in memory is never found older."""
+
+
 @attrs.frozen
 class _Attempt:
     """A transaction that is written but not known to be on disk."""
@@ -58,6 +62,7 @@ class Backend:
         instance: Number of this opening.
         atomic: Whether emits become rows of their homes in the same commit.
         leaves_clean: Whether a proper end of this opening leaves nothing to recover.
+        noted: Gets the number of each commit that is on disk.
         failpoints: Passed around each COMMIT.
     """
 
@@ -70,6 +75,7 @@ class Backend:
         atomic: bool,
         failpoints: FailPoints,
         leaves_clean: bool = True,
+        noted: Callable[[int], None] = _note_nowhere,
     ) -> None:
         self._source = source
         self._database: apsw.Connection | None = connection
@@ -77,6 +83,7 @@ class Backend:
         self._atomic = atomic
         self._failpoints = failpoints
         self._leaves_clean = leaves_clean
+        self._noted = noted
         self._linker = Linker()
         self._numbers = read_numbers(connection)
         self._open: _Attempt | None = None
@@ -176,6 +183,7 @@ class Backend:
     def _settle(self, attempt: _Attempt) -> None:
         attempt.numbers.settle()
         self._numbers = attempt.numbers
+        self._noted(attempt.numbers.commit_seq)
 
     def _give_up(self, failure: BusError) -> None:
         """Nothing more can be written now: make sure that the batch is not there, or leave it open.

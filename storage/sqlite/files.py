@@ -29,23 +29,26 @@ class Places:
     path: Path
     file: Identity | None
     log: Identity | None
+    lock: Identity | None
 
     @classmethod
     def of(cls, path: Path) -> Places:
         """As they are now."""
-        return cls(path, identity(path), identity(_log_of(path)))
+        return cls(path, identity(path), identity(_beside(path, "-wal")), identity(_beside(path, ".lock")))
 
     def moved(self) -> Moved | None:
         """Which of them is no longer at its path; one that was not there is not missed."""
         if self.file is not None and identity(self.path) != self.file:
             return "file"
-        if self.log is not None and identity(_log_of(self.path)) != self.log:
+        if self.lock is not None and identity(_beside(self.path, ".lock")) != self.lock:
+            return "lock"
+        if self.log is not None and identity(_beside(self.path, "-wal")) != self.log:
             return "log"
         return None
 
 
-def _log_of(path: Path) -> Path:
-    return path.with_name(path.name + "-wal")
+def _beside(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)
 
 
 def identity(path: Path) -> Identity | None:

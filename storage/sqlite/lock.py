@@ -14,9 +14,11 @@ import attrs
 from ...actors.errors import BusError, Code
 from ...actors.system import after_fork_in_child, lock_file, unlock_file
 from .files import open_private
-from .trouble import read_instance, write_line
+from .trouble import Mark, read_mark, write_line
 
 _RETRY_S: Final = 0.01
+_NOTE_S: Final = 5.0
+"""How far the store is, is noted beside it no more often: what a commit costs is its own."""
 _OWNER_HERE: Final = (
     "another owner in this very process: close that runtime first; one whose asyncio loop was closed under it ends "
     "when its thread opens a runtime again, or with the process"
@@ -29,7 +31,9 @@ class OwnerLock:
 
     path: Path
     _descriptor: int | None
-    _instance: int = 0
+    _mark: Mark = Mark()
+    _trouble: Code | None = None
+    _noted_s: float = 0.0
 
     @classmethod
     def take(cls, store: Path, *, wait_s: float = 0.0) -> OwnerLock:
@@ -67,27 +71,36 @@ class OwnerLock:
         lock = cls(path, descriptor)
         _held.add(lock)
         with contextlib.suppress(OSError):
-            lock._instance = read_instance(descriptor)
+            lock._mark = read_mark(descriptor)
         lock.tell(None)
         return lock
 
-    def note_opening(self, instance: int) -> bool:
-        """Note the number of an opening.
+    def note_opening(self, mark: Mark) -> bool:
+        """Note how far the store is behind an opening.
 
         Returns:
-            Whether it is a new one: the file has outlived those before, and a store that lost its log, or that an
-            older copy has replaced, counts them again.
+            Whether that is further than was noted: the file has outlived those before, and a store that lost its log,
+            or that an older copy has replaced, counts from there again.
         """
-        is_new = instance > self._instance
-        self._instance = instance
+        is_further = self._mark.is_behind(mark)
+        self._mark = mark
         self.tell(None)
-        return is_new
+        return is_further
+
+    def note_commit(self, commit_seq: int) -> None:
+        """Note a commit that is on disk; beside the store now and then, and where the opening ends."""
+        self._mark = Mark(self._mark.instance, commit_seq)
+        # Since when there is trouble, the file's own time says.
+        if self._trouble is None and time.monotonic() >= self._noted_s + _NOTE_S:
+            self.tell(None)
 
     def tell(self, trouble: Code | None) -> None:
         """Say beside the store what keeps its owner from writing. Where that fails too, the age of its note tells."""
+        self._trouble = trouble
+        self._noted_s = time.monotonic()
         if self._descriptor is not None:
             with contextlib.suppress(OSError):
-                write_line(self._descriptor, trouble, self._instance)
+                write_line(self._descriptor, trouble, self._mark)
 
     def release(self) -> None:
         """Give the lock back; a second call does nothing. The file stays, or two owners could each lock their own."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import Final, cast
@@ -12,6 +13,7 @@ import apsw
 import attrs
 
 from ...actors.errors import BusError, Code
+from ...actors.system import sync_folder
 from .files import create_private
 from .settings import Settings
 
@@ -100,25 +102,41 @@ def migrate(connection: apsw.Connection, schema: int, migrations: Sequence[Migra
         connection.execute("UPDATE store_meta SET schema = ?", (migrations[-1].number,))
 
 
-def back_up(connection: apsw.Connection, path: Path, schema: int, now_us: int) -> Path:
-    """Copy a store beside itself before it is migrated.
+@contextmanager
+def backed_up(connection: apsw.Connection, path: Path, schema: int, now_us: int) -> Generator[Path]:
+    """Have a copy of a store beside it, as it was before the block; where the block fails, none.
 
-    Returns:
-        The copy, mode 0600, named for the schema it has.
+    It has a name of its own until the block has ended, the same each time: a start that is killed again and again, by
+    a service manager that waits no longer, would fill the disk with copies of a store that is as it was.
+
+    Yields:
+        What the copy will be, mode 0600, named for the schema it has.
     Raises:
-        apsw.Error: there is no whole copy, and no part of one.
+        apsw.Error, OSError: there is no whole copy, and no part of one.
     """
     copy = path.with_name(f"{path.name}.schema-{schema}-{now_us}.backup")
-    create_private(copy)
+    partial = path.with_name(f"{path.name}.schema-{schema}.partial")
+    _take_away(partial)
+    create_private(partial)
     try:
-        target = apsw.Connection(str(copy), vfs=connection.open_vfs)
-        try:
-            with target.backup("main", connection, "main") as backup:
-                backup.step()
-        finally:
-            target.close()
+        _copy(connection, partial)
+        yield copy
+        partial.replace(copy)
     except BaseException:
-        # Each start that finds no room would leave one more.
-        copy.unlink(missing_ok=True)
+        _take_away(partial)
         raise
-    return copy
+    sync_folder(path.parent)
+
+
+def _copy(connection: apsw.Connection, copy: Path) -> None:
+    target = apsw.Connection(str(copy), vfs=connection.open_vfs)
+    try:
+        with target.backup("main", connection, "main") as backup:
+            backup.step()
+    finally:
+        target.close()
+
+
+def _take_away(partial: Path) -> None:
+    for suffix in ("", "-journal"):
+        partial.with_name(partial.name + suffix).unlink(missing_ok=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import uuid
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Final, cast
 
@@ -20,9 +20,11 @@ from .database import FileSource, close_connection
 from .faults import store_error
 from .files import check_files, check_only_name, create_private, denied
 from .lock import OwnerLock
-from .migrate import Migration, back_up, check_settings, inspect, load_migrations, migrate
+from .migrate import Migration, backed_up, check_settings, inspect, load_migrations, migrate
 from .mounts import check_file_system
 from .settings import Settings
+from .sql import READ_COMMIT_SEQ
+from .trouble import Mark
 
 _log: Final[structlog.typing.FilteringBoundLogger] = structlog.get_logger()
 
@@ -63,8 +65,9 @@ def open_file(
         connection = source.connect()
         try:
             info = open_instance(
-                connection, settings, now_us, steps, lambda schema: _copy(connection, path, schema, now_us)
+                connection, settings, now_us, steps, lambda schema: _copied(connection, path, schema, now_us)
             )
+            commits = cast("list[tuple[int]]", connection.execute(READ_COMMIT_SEQ).fetchall())[0][0]
         except BaseException:
             source.discard(connection)
             raise
@@ -75,7 +78,7 @@ def open_file(
         if isinstance(error, apsw.Error | OSError):
             raise store_error(error, f"{path} cannot be opened") from error
         raise
-    if not lock.note_opening(info.instance):
+    if not lock.note_opening(Mark(info.instance, commits)):
         _log.warning("store.went_back", path=str(path), instance=info.instance)
     _log.info("store.opened", path=str(path), schema=info.schema, instance=info.instance, clean=info.clean)
     return OpenedFile(source, lock, connection, info)
@@ -86,11 +89,11 @@ def open_instance(
     settings: Settings,
     now_us: int,
     migrations: Sequence[Migration],
-    before_migration: Callable[[int], Callable[[], None] | None],
+    around_migration: Callable[[int], AbstractContextManager[None]],
 ) -> StoreInfo:
     """Bring the schema up to date, count this opening, take the lease of every shard: one transaction.
 
-    `before_migration` gets the old schema, and returns what to do if nothing comes of it.
+    `around_migration` gets the old schema; its block is left before the commit, by an error if nothing comes of it.
 
     Raises:
         BusError: SCHEMA_TOO_NEW, STORE_MISMATCH.
@@ -99,20 +102,18 @@ def open_instance(
     newest = migrations[-1].number
     found = inspect(connection)
     check_settings(found, settings, newest)
-    undo = before_migration(found.schema) if 0 < found.schema < newest else None
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        if found.schema < newest:
-            migrate(connection, found.schema, migrations)
-        if found.schema == 0:
-            _create(connection, settings, now_us, newest)
-        info = _count_instance(connection, now_us)
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        if undo is not None:
-            undo()
-        raise
+    with around_migration(found.schema) if 0 < found.schema < newest else nullcontext():
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            if found.schema < newest:
+                migrate(connection, found.schema, migrations)
+            if found.schema == 0:
+                _create(connection, settings, now_us, newest)
+            info = _count_instance(connection, now_us)
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
     connection.execute("COMMIT")
     return info
 
@@ -146,11 +147,11 @@ def _look(source: FileSource, settings: Settings, migrations: Sequence[Migration
         close_connection(connection)
 
 
-def _copy(connection: apsw.Connection, path: Path, schema: int, now_us: int) -> Callable[[], None]:
-    copy = back_up(connection, path, schema, now_us)
+@contextmanager
+def _copied(connection: apsw.Connection, path: Path, schema: int, now_us: int) -> Generator[None]:
+    with backed_up(connection, path, schema, now_us) as copy:
+        yield
     _log.info("store.backed_up", path=str(copy), schema=schema)
-    # A store that is as it was needs none, and whoever starts again and again would fill the disk with them.
-    return partial(copy.unlink, missing_ok=True)
 
 
 def _create(connection: apsw.Connection, settings: Settings, now_us: int, schema: int) -> None:

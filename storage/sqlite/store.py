@@ -75,6 +75,8 @@ class StoreFiles:
             # All is written, and the next start does not find it.
             _log.error("store.moved", path=str(self._source.path))
         self._backend.close(closed_at_us=closed_at_us)
+        # Trouble is believed of an owner alone; how far the store is, is kept.
+        self._lock.tell(None)
         self._lock.release()
 
 
@@ -140,6 +142,7 @@ def open_sqlite(
         atomic=emits == "atomic",
         failpoints=failpoints,
         leaves_clean=recovers or opened.info.clean,
+        noted=opened.lock.note_commit,
     )
     files = StoreFiles(opened.source, backend, opened.lock)
     try:

@@ -1,4 +1,4 @@
-"""What a store's owner says beside the store, in the lock file: what keeps it from writing, and which opening it is.
+"""What a store's owner says beside the store, in the lock file: what keeps it from writing, and how far the store is.
 
 On a full disk, or while somebody else holds the write lock, it cannot say so in the store itself. The lock file gets a
 line of a fixed length when it is locked, which is overwritten in place later and needs no room. The trouble is believed
@@ -33,22 +33,40 @@ class Trouble:
     since_us: int
 
 
-def write_line(descriptor: int, code: Code | None, instance: int) -> None:
+@attrs.frozen
+class Mark:
+    """How far a store was, for sure.
+
+    Attributes:
+        instance: Number of an opening; 0 for none.
+        commit_seq: Number of a commit, 0 where none was noted: a copy that was made later in the same opening has
+            the opening, and not what came after it.
+    """
+
+    instance: int = 0
+    commit_seq: int = 0
+
+    def is_behind(self, later: Mark) -> bool:
+        """Whether `later` can be the next opening of this very store."""
+        return later.instance > self.instance and later.commit_seq > self.commit_seq
+
+
+def write_line(descriptor: int, code: Code | None, mark: Mark) -> None:
     """Write the line of an open lock file.
 
     Args:
         descriptor: Of the file.
         code: What keeps the owner from writing; None for nothing.
-        instance: Number of its opening.
+        mark: How far it is.
     Raises:
         OSError: it cannot be written.
     """
-    line = f"{_NONE if code is None else code.value} {instance}"
+    line = f"{_NONE if code is None else code.value} {mark.instance} {mark.commit_seq}"
     write_at(descriptor, f"{line:<{_LINE_BYTES - 1}}\n".encode("ascii"), 0)
 
 
-def read_instance(descriptor: int) -> int:
-    """Number of the last opening that an open lock file tells of; 0 for none.
+def read_mark(descriptor: int) -> Mark:
+    """What an open lock file tells of the last opening.
 
     Raises:
         OSError: it cannot be read.
@@ -68,11 +86,12 @@ def read_trouble(path: Path) -> Trouble | None:
     return None if code is None else Trouble(code, since_ns // 1_000)
 
 
-def _parsed(line: bytes) -> tuple[Code | None, int]:
+def _parsed(line: bytes) -> tuple[Code | None, Mark]:
     words = line.decode("ascii", "replace").split()
-    if len(words) != 2 or not words[1].isdecimal():
-        return None, 0
-    return Code(words[0]) if words[0] in Code.__members__ else None, int(words[1])
+    if len(words) != 3 or not (words[1].isdecimal() and words[2].isdecimal()):
+        return None, Mark()
+    code = Code(words[0]) if words[0] in Code.__members__ else None
+    return code, Mark(int(words[1]), int(words[2]))
 
 
-__all__ = ["Trouble", "read_instance", "read_trouble", "write_line"]
+__all__ = ["Mark", "Trouble", "read_mark", "read_trouble", "write_line"]

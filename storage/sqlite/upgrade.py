@@ -13,7 +13,7 @@ from .database import FileSource
 from .faults import store_error
 from .files import check_files, check_only_name
 from .lock import OwnerLock
-from .migrate import Found, Migration, back_up, check_settings, inspect, load_migrations, migrate
+from .migrate import Found, Migration, backed_up, check_settings, inspect, load_migrations, migrate
 from .mounts import check_file_system
 from .settings import Settings
 
@@ -68,15 +68,14 @@ def _upgrade(path: Path, now_us: int, steps: Sequence[Migration]) -> Upgrade:
         return Upgrade(before=newest, after=newest, backup=None)
     connection = source.connect()
     try:
-        copy = back_up(connection, path, found.schema, now_us)
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            migrate(connection, found.schema, steps)
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            copy.unlink(missing_ok=True)
-            raise
+        with backed_up(connection, path, found.schema, now_us) as copy:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                migrate(connection, found.schema, steps)
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
         connection.execute("COMMIT")
     finally:
         source.discard(connection)

@@ -318,3 +318,35 @@ def test_a_stop_under_load_loses_nothing(tmp_path: Path, is_killed: bool) -> Non
         assert was_clean(tmp_path)
     again = finish(tmp_path, conversations * messages)
     assert is_killed or again.event("runtime.recovered") is None
+
+
+@pytest.mark.parametrize("is_read", [True, False], ids=["full", "closed"])
+def test_the_third_signal_ends_it_where_nobody_reads_its_log(tmp_path: Path, is_read: bool) -> None:
+    """A program that hangs because its log is full is the very one that is to be ended like this."""
+    reader, writer = os.pipe()
+    if is_read:
+        os.set_blocking(writer, False)
+        with pytest.raises(BlockingIOError):
+            while True:
+                os.write(writer, b"a" * 65_536)
+        os.set_blocking(writer, True)
+    else:
+        os.close(reader)
+    process = subprocess.Popen(
+        [sys.executable, "-c", OWN_PROGRAM, str(tmp_path / "bot.db")],
+        stdout=subprocess.PIPE,
+        stderr=writer,
+        text=True,
+    )
+    os.close(writer)
+    with reaped(process):
+        running = Bot(process)
+        assert running.until_turns(1) == ["turn\n"]
+        for _ in range(2):
+            running.signal(signal.SIGINT)
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(0.3)
+        running.signal(signal.SIGINT)
+        assert process.wait(30) == 3
+    if is_read:
+        os.close(reader)

@@ -57,6 +57,24 @@ async def test_a_deleted_log_is_told_and_a_stop_saves_what_it_held(
     assert len(check_store(path)) == 2
 
 
+async def test_a_deleted_lock_file_is_told_before_a_second_owner_comes(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    path = tmp_path / "bot.db"
+    store = open_sqlite(path, mode="inline", durability="normal")
+    async with Runtime.open(counting_bot(), store=store, adapters=[FakeChannel()]) as runtime:
+        assert words(runtime) == []
+        (tmp_path / "bot.db.lock").unlink()
+        assert words(runtime) == ["store_moved"]
+        assert "another process can open the store" in runtime.health().reasons[0].text
+        # One that was made anew, or that a second owner has taken, is not this one.
+        (tmp_path / "bot.db.lock").touch()
+        assert words(runtime) == ["store_moved"]
+    store = open_sqlite(path, mode="inline", durability="normal")
+    async with Runtime.open(counting_bot(), store=store, adapters=[FakeChannel()]) as runtime:
+        assert words(runtime) == []
+
+
 async def test_a_store_that_is_gone_under_its_owner_is_named_from_outside_and_at_the_end(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import signal
 import subprocess
@@ -17,9 +18,11 @@ from shardline.actors.errors import Code
 from shardline.storage.commands import Stored
 from shardline.storage.memory import MemoryDatabase, open_memory
 from shardline.storage.sqlite import open_sqlite
+from shardline.storage.sqlite.lock import OwnerLock
 from shardline.storage.sqlite.migrate import Migration, load_migrations
 from shardline.storage.sqlite.opening import open_file
 from shardline.storage.sqlite.settings import Settings
+from shardline.storage.sqlite.trouble import Mark
 from tests.kits.faulty_vfs import Fault, FaultyVfs
 from tests.kits.store_checks import check_store
 from tests.kits.stores import running
@@ -51,6 +54,11 @@ async def make_store(path: Path) -> None:
 
 def backups(folder: Path) -> list[Path]:
     return list(folder.glob("*.backup"))
+
+
+def copies(folder: Path) -> list[str]:
+    """Names of all that a migration leaves beside a store."""
+    return [file.name for file in folder.iterdir() if ".schema-" in file.name]
 
 
 def execute(path: Path, statement: str) -> None:
@@ -170,7 +178,7 @@ async def test_older_file_is_copied_then_migrated(tmp_path: Path) -> None:
         open_sqlite(path)
 
 
-@pytest.mark.parametrize("suffix", [".backup", "-wal"])
+@pytest.mark.parametrize("suffix", [".partial", "-wal"])
 async def test_migration_over_a_full_disk_leaves_nothing_behind(tmp_path: Path, suffix: str) -> None:
     """A service manager starts it again and again: a copy each time would fill what room there is."""
     path, vfs = tmp_path / "bot.db", FaultyVfs("full-for-a-migration")
@@ -180,11 +188,19 @@ async def test_migration_over_a_full_disk_leaves_nothing_behind(tmp_path: Path, 
             vfs.arm(Fault("write", suffix=suffix, count=None, error=apsw.FullError))
             with refused(Code.STORE_FULL):
                 open_file(path, Settings(vfs=vfs.name), SystemClock().wall_us(), (*load_migrations(), LARGE))
-            assert backups(tmp_path) == []
+            assert copies(tmp_path) == []
     finally:
         vfs.unregister()
     async with running(open_sqlite(path)) as hand:
         assert hand.store.info.schema == NEWEST
+
+
+def copy_live(path: Path, backup: Path) -> None:
+    source, target = apsw.Connection(str(path)), apsw.Connection(str(backup))
+    with target.backup("main", source, "main") as copying:
+        copying.step()
+    target.close()
+    source.close()
 
 
 async def openings(path: Path) -> list[tuple[object, object]]:
@@ -193,6 +209,48 @@ async def openings(path: Path) -> list[tuple[object, object]]:
         async with running(open_sqlite(path)):
             pass
     return [(entry["event"], entry["instance"]) for entry in logs]
+
+
+KILLED_IN_A_MIGRATION = """
+import sys
+from pathlib import Path
+from shardline.actors.system import kill_this_process
+from shardline.storage.sqlite import {module}
+from shardline.storage.sqlite.migrate import Migration, load_migrations
+from shardline.storage.sqlite.settings import Settings
+
+def kill(*_):
+    kill_this_process()
+
+{module}.migrate = kill
+steps = (*load_migrations(), Migration(len(load_migrations()) + 1, "SELECT 1"))
+{call}
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "call"),
+    [
+        ("opening", "opening.open_file(Path(sys.argv[1]), Settings(), 1_000 + int(sys.argv[2]), steps)"),
+        ("upgrade", "upgrade.upgrade_file(Path(sys.argv[1]), 1_000 + int(sys.argv[2]), steps)"),
+    ],
+)
+async def test_migration_that_is_killed_again_and_again_leaves_one_copy_at_most(
+    tmp_path: Path, module: str, call: str
+) -> None:
+    """A service manager that waits no longer kills it, and starts it again."""
+    path = tmp_path / "bot.db"
+    await make_store(path)
+    for number in range(3):
+        run_killed(path, str(number), program=KILLED_IN_A_MIGRATION.format(module=module, call=call))
+    assert copies(tmp_path) == [f"bot.db.schema-{NEWEST}.partial"]
+
+    opened = open_file(path, Settings(), SystemClock().wall_us(), (*load_migrations(), WIDEN))
+    opened.source.discard(opened.connection)
+    opened.lock.release()
+    (copy,) = backups(tmp_path)
+    assert copies(tmp_path) == [copy.name]
+    assert read(copy, "SELECT count(*) FROM inbox") == [(30,)]
 
 
 async def test_a_store_without_the_log_of_its_last_run_says_so(tmp_path: Path) -> None:
@@ -220,6 +278,56 @@ async def test_a_backup_in_the_place_of_a_store_is_said_once(tmp_path: Path) -> 
 
     assert await openings(path) == [("store.went_back", 2), ("store.opened", 2)]
     assert await openings(path) == [("store.opened", 3)]
+
+
+async def test_a_backup_of_the_last_run_itself_is_said(tmp_path: Path) -> None:
+    """The usual one: it has the number of the run that it was made in, and not what came in since."""
+    path, backup = tmp_path / "bot.db", tmp_path / "backup"
+    async with running(open_sqlite(path)) as hand:
+        await hand.accept("tg:1", 1)
+        copy_live(path, backup)
+        await hand.accept("tg:1", 2)
+    shutil.copyfile(backup, path)
+
+    assert await openings(path) == [("store.went_back", 2), ("store.opened", 2)]
+    assert await openings(path) == [("store.opened", 3)]
+
+
+async def test_a_log_that_was_lost_after_a_checkpoint_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The opening has reached the file by then, and what came in behind it has not."""
+    monkeypatch.setattr("shardline.storage.sqlite.lock._NOTE_S", 0.0)
+    path, killed = tmp_path / "live" / "bot.db", tmp_path / "killed"
+    path.parent.mkdir()
+    async with running(open_sqlite(path)) as hand:
+        await hand.accept("tg:1", 1)
+        execute(path, "PRAGMA wal_checkpoint(TRUNCATE)")
+        await hand.accept("tg:1", 2)
+        shutil.copytree(path.parent, killed)
+        shutil.copytree(path.parent, tmp_path / "whole")
+    (killed / "bot.db-wal").unlink()
+    (killed / "bot.db-shm").unlink()
+
+    assert await openings(tmp_path / "whole" / "bot.db") == [("store.opened", 2)]
+    assert await openings(killed / "bot.db") == [("store.went_back", 2), ("store.opened", 2)]
+
+
+def test_how_far_a_store_is_is_noted_now_and_then_and_never_over_its_trouble(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = OwnerLock.take(tmp_path / "bot.db")
+    assert lock.note_opening(Mark(1, 1))
+    monkeypatch.setattr("shardline.storage.sqlite.lock._NOTE_S", math.inf)
+    lock.note_commit(2)
+    assert lock.path.read_text("ascii").split() == ["-", "1", "1"]
+    lock.tell(Code.STORE_FULL)
+    monkeypatch.setattr("shardline.storage.sqlite.lock._NOTE_S", 0.0)
+    lock.note_commit(3)
+    assert lock.path.read_text("ascii").split() == ["STORE_FULL", "1", "2"]
+    lock.tell(None)
+    lock.release()
+    assert lock.path.read_text("ascii").split() == ["-", "1", "3"]
 
 
 async def test_migration_that_fails_changes_nothing(tmp_path: Path) -> None:
@@ -251,8 +359,10 @@ trio.run(main)
 """
 
 
-def run_killed(path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False, timeout=30, cwd=ROOT)
+def run_killed(path: Path, *arguments: str, program: str = KILLED) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(path), *arguments], check=False, timeout=30, cwd=ROOT
+    )
     assert done.returncode == -signal.SIGKILL
 
 
