@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -35,9 +37,10 @@ _SMALL: Final = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-_SMALL_JAVA: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+_SMALL_COLLECTOR: Final = "-XX:+UseSerialGC"
 # The pauses of a job that nobody waits for do not matter; what it takes in all does.
-_LARGE_JAVA: Final = "-XX:+UseParallelGC"
+_LARGE_COLLECTOR: Final = "-XX:+UseParallelGC"
+_JAVA_VARIABLES: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 _LOCAL_MASTER: Final = "local[*]"
 
 
@@ -57,7 +60,7 @@ def open_session(master: str = _LOCAL_MASTER, *, small: bool = False) -> SparkSe
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.Builder().master(master).appName("shardline audit")
-    java = f"-Dlog4j2.configurationFile={_QUIET.as_uri()} {_SMALL_JAVA if small else _LARGE_JAVA}"
+    java = java_options(os.environ, small=small)
     local: dict[str, str] = {}
     if master.startswith("local"):
         # Else Spark looks for the name of the host, and warns of what it finds.
@@ -67,3 +70,20 @@ def open_session(master: str = _LOCAL_MASTER, *, small: bool = False) -> SparkSe
     for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def java_options(environment: Mapping[str, str], *, small: bool = False) -> str:
+    """What Spark's Java is started with.
+
+    Java does not start with two garbage collectors named, so one that the user has chosen stays the only one.
+
+    Args:
+        environment: Variables; Java reads options from three of them.
+        small: As in `open_session`.
+    """
+    options = [f"-Dlog4j2.configurationFile={_QUIET.as_uri()}"]
+    if not any(re.search(r"-XX:\+Use\w+GC\b", environment.get(name, "")) for name in _JAVA_VARIABLES):
+        options.append(_SMALL_COLLECTOR if small else _LARGE_COLLECTOR)
+    if small:
+        options.append("-XX:TieredStopAtLevel=1")
+    return " ".join(options)

@@ -7,6 +7,7 @@ import pytest
 
 from shardline.storage.audit import java
 from shardline.storage.audit.java import LEAST_JAVA, NoJava, find_java_home, java_version, wrap_java
+from shardline.storage.audit.session import java_options
 
 
 def test_the_java_of_the_wheel_is_found_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,6 +27,14 @@ def test_the_java_of_the_wheel_is_found_last(tmp_path: Path, monkeypatch: pytest
 
     assert (java_version(found) or 0) >= LEAST_JAVA
     assert "a = b c" in said.stderr
+
+
+@pytest.mark.parametrize("small", [True, False])
+@pytest.mark.parametrize("name", ["JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"])
+def test_a_collector_that_the_user_chose_is_the_only_one(name: str, small: bool) -> None:
+    """Java ends at once where two are named."""
+    assert "GC" in java_options({name: "-Xmx3g"}, small=small)
+    assert "GC" not in java_options({name: "-Xmx3g -XX:+UseZGC"}, small=small)
 
 
 def _find_nothing(name: str) -> None:
