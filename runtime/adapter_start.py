@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from ..actors.errors import BusError, Code, error_code_of
+from ..actors.errors import BusError, Code, Permanence, error_code_of, permanence_of
 from ..actors.leaves import leaves
 from .defaults import ADAPTER_START_S
 from .store_pause import STORE_TAKES_NOTHING
@@ -74,9 +74,13 @@ def is_hopeless(error: Exception, edges: Iterable[EdgeActor]) -> bool:
     return any(not edge.has_started and _is_same(edge.failure, error) for edge in edges)
 
 
-def is_late(error: Exception, edges: Iterable[EdgeActor]) -> bool:
-    """Whether this is a first start that reached the limit: whoever opens the runtime has waited long enough."""
-    return isinstance(error, StartTimeoutError) and is_hopeless(error, edges)
+def is_final(error: Exception, edges: Iterable[EdgeActor]) -> bool:
+    """Whether this is a first start that reached the limit, or ended with a code that says that no other can be better.
+
+    Whoever opens the runtime has waited long enough, or need not wait at all.
+    """
+    is_told = error_code_of(error) is Code.BAD_TOKEN or permanence_of(error) is Permanence.PERMANENT
+    return (is_told or isinstance(error, StartTimeoutError)) and is_hopeless(error, edges)
 
 
 def is_of_the_store(error: Exception) -> bool:
@@ -150,8 +154,8 @@ __all__ = [
     "StartTimeoutError",
     "failure_of",
     "is_damage",
+    "is_final",
     "is_hopeless",
-    "is_late",
     "is_mistake",
     "is_of_the_runtime",
     "is_of_the_store",

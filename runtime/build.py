@@ -16,7 +16,7 @@ from ..actors.names import check_name
 from ..actors.restart import Restart, Strategy
 from ..actors.supervisor import ChildSpec, Supervisor
 from .actor_start import never_starts
-from .adapter_start import is_damage, is_hopeless, is_late, is_of_the_store
+from .adapter_start import is_damage, is_final, is_hopeless, is_of_the_store
 from .argument_checks import check_kind
 from .breaker import Breaker
 from .channel import Acts, Adapter, ChannelCaps, Reconciles
@@ -158,7 +158,7 @@ def build_tree(
                 f"edge-{edge.adapter.name}",
                 edge.run,
                 restart=Restart.TRANSIENT,
-                escalates=lambda error: is_damage(error) or is_late(error, edges),
+                escalates=lambda error: is_damage(error) or is_final(error, edges),
                 is_excused=is_of_the_store,
             )
             for edge in edges

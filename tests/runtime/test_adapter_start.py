@@ -52,7 +52,10 @@ FAILURES = [
         id="a group of two",
     ),
     pytest.param(
-        BusError(Code.BAD_TOKEN, "refused"), Code.BAD_TOKEN, "BusError: BAD_TOKEN: refused", id="a code"
+        BusError(Code.RATE_LIMITED, "later"),
+        Code.RATE_LIMITED,
+        "BusError: RATE_LIMITED: later",
+        id="a code",
     ),
     pytest.param(
         OSError("\x1b[31m" + "x" * 1000), Code.ADAPTER_FAILED, "OSError: \ufffd[31mxxx", id="a hostile text"
@@ -78,6 +81,37 @@ async def test_an_adapter_that_cannot_start_ends_the_opening_within_one_budget(
     assert crashed == ["edge-fake"] * 6 + ["edges"]
     assert ended.__cause__ is not None
     assert not is_mistake(ended)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        BusError(Code.BAD_TOKEN, "refused"),
+        BusError(Code.STORE_MISMATCH, "of another bot"),
+        Permanent("x.no_account", "sign up"),
+        ExceptionGroup("one", [BusError(Code.NOT_FOUND, "no log")]),
+    ],
+)
+async def test_one_that_says_that_no_other_try_can_be_better_ends_the_opening_at_once(
+    autojump_clock: MockClock, error: Exception
+) -> None:
+    channel, begun_s = Playing("fake", always=raising(error)), trio.current_time()
+    ended = await ending_of(channel)
+
+    assert "adapter fake cannot start" in str(ended)
+    assert (len(channel.runs_s), trio.current_time() - begun_s) == (1, 0)
+
+
+@pytest.mark.parametrize("code", [Code.BAD_TOKEN, Code.NOT_FOUND])
+async def test_what_an_adapter_says_once_it_has_run_is_no_such_end(
+    autojump_clock: MockClock, code: Code
+) -> None:
+    """Refused credentials stop its channel, anything else starts it anew; the runtime goes on."""
+    channel = Playing("fake", raising(BusError(code, "no"), after_s=1))
+    async with Runtime.open(counting_bot(), store=open_memory(), adapters=[channel]) as runtime:
+        await trio.sleep(5)
+        assert runtime.status().channels["fake"].is_stopped is (code is Code.BAD_TOKEN)
+        assert len(channel.runs_s) == (1 if code is Code.BAD_TOKEN else 2)
 
 
 async def test_an_own_code_of_an_adapter_is_kept(autojump_clock: MockClock) -> None:
