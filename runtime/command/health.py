@@ -76,7 +76,10 @@ def show_health(live: Live | None, now: int) -> None:
         echo_lines(
             "  the bot ended without closing the store: the next start goes on, and nothing accepted is lost"
         )
-    for reason in () if state == "stopped" else _reasons(live):
+    reasons = [] if state == "stopped" else list(_reasons(live))
+    if state in {"stale", "crashed"} and reasons:
+        echo_lines("  the last that it said:")
+    for reason in reasons:
         about = f" {_text(reason, 'about')}" if _text(reason, "about") else ""
         since = _since(reason)
         # Before the clock was set back: for how long nobody knows.

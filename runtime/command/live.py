@@ -50,10 +50,10 @@ class Live:
 
 
 def read_live(found: Overview, now: int) -> Live | None:
-    """What the owner said of itself; None if no owner ever did."""
-    if found.live is None:
+    """What the owner said of itself: nothing yet, where it has just opened the store; None if nobody can be asked."""
+    if found.live is None and found.owner.last is None:
         return None
-    said = unpack_plain(found.live, limit_bytes=MAX_LIVE_BYTES)
+    said = {} if found.live is None else unpack_plain(found.live, limit_bytes=MAX_LIVE_BYTES)
     if not isinstance(said, Mapping):
         return None
     at_us = said.get("at_us")

@@ -81,7 +81,7 @@ def status_record(store: Path, found: Overview, live: Live | None, now: int) -> 
             for name, row in _oldest(found)
         },
         "live": None
-        if live is None
+        if live is None or found.live is None
         else {"age_s": live.age_s, "stale": live.is_stale, "said": dict(live.said)},
     }
 
@@ -124,7 +124,7 @@ def _show(store: Path, found: Overview, live: Live | None, now: int) -> None:
             ("what", "count#", "code", "own code"),
             [(_kind(one), f"{one.count:,}", one.code, one.own_code) for one in found.dead],
         )
-    if live is not None:
+    if live is not None and found.live is not None:
         _show_live(live)
     _show_tasks(found)
 

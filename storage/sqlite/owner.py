@@ -72,6 +72,9 @@ def find_owner(store: Path, last: Opening | None) -> Owner:
     try:
         lock = path.stat()
     except FileNotFoundError:
+        # Nobody has it, or it was deleted under its owner, which has the log's index open all the same.
+        if last is not None and _has_open(store, last):
+            return Owner(held="yes", holder_pid=last.pid, last=last)
         return Owner(held="no", holder_pid=None, last=last)
     except OSError:
         return Owner(held="unknown", holder_pid=None, last=last)
@@ -88,19 +91,41 @@ def find_owner(store: Path, last: Opening | None) -> Owner:
     return Owner(held="yes", holder_pid=pid or None, last=last, trouble=read_trouble(path))
 
 
-def find_lock(locks: str, device: tuple[int, int], inode: int, last: Opening | None) -> int | None:
-    """Find a whole-file lock in what Linux lists.
+def _has_open(store: Path, last: Opening) -> bool:
+    """Whether the process of the last opening has the index of this very store's log locked, as SQLite does."""
+    try:
+        index = store.with_name(store.name + "-shm").stat()
+        locks = _LOCKS.read_text("ascii", "replace")
+    except OSError:
+        return False
+    if last.closed_at_us is not None:
+        return False
+    theirs = "\n".join(line for line in locks.splitlines() if line.split()[4:5] == [str(last.pid)])
+    device = os.major(index.st_dev), os.minor(index.st_dev)
+    return find_lock(theirs, device, index.st_ino, last, kind="POSIX") is not None
+
+
+def find_lock(
+    locks: str,
+    device: tuple[int, int],
+    inode: int,
+    last: Opening | None,
+    *,
+    kind: Literal["FLOCK", "POSIX"] = "FLOCK",
+) -> int | None:
+    """Find a lock in what Linux lists.
 
     Args:
         locks: `N: FLOCK ADVISORY WRITE <pid> <major>:<minor>:<inode> 0 EOF` a line.
         device, inode: Of the file.
+        kind: FLOCK is one of the whole file, POSIX one of a part.
         last: Whose process is believed where a file system names another device in the list than for the file.
     Returns:
         The process; 0 where it cannot be seen from here; None if nobody holds one.
     """
     for line in locks.splitlines():
         words = line.split()
-        if len(words) < 6 or words[1] != "FLOCK":
+        if len(words) < 6 or words[1] != kind:
             continue
         major, _, rest = words[5].partition(":")
         minor, _, number = rest.partition(":")

@@ -8,8 +8,10 @@ import attrs
 import msgpack
 import pytest
 
+from shardline.actors.errors import Code
 from shardline.runtime.command.live import read_live
 from shardline.runtime.command.looking import looking
+from shardline.storage.sqlite.lock import OwnerLock
 from shardline.storage.sqlite.overview import overview
 from shardline.storage.sqlite.owner import Owner
 from tests.kits.operated import make_store, operate, owner_of
@@ -101,6 +103,34 @@ def test_an_owner_that_was_killed_is_told_from_one_that_closed(store: Path) -> N
     assert health.exit_code == 1
     assert health.stdout.split()[:2] == ["health", "crashed"]
     assert "nothing accepted is lost" in health.stdout
+
+
+def test_a_bot_that_was_killed_before_it_said_anything_is_called_crashed(store: Path) -> None:
+    """`stale` would send whoever is woken to look for a process."""
+    write(store, "DELETE FROM fact WHERE key = 'instance_status'")
+    write(store, "UPDATE instance SET closed_at = NULL, clean = 0")
+    health = operate("status", "--store", store, "--health")
+    assert health.exit_code == 1
+    assert health.stdout.split()[:2] == ["health", "crashed"]
+    assert status(store, "live") is None
+
+    lock = OwnerLock.take(store)
+    lock.tell(Code.STORE_FULL)
+    health = operate("status", "--store", store, "--health")
+    doctor = operate("doctor", "--store", store)
+    lock.release()
+    if Path("/proc/locks").exists():
+        assert health.stdout.split()[:2] == ["health", "failing"]
+        assert "STORE_FULL" in health.stdout
+        assert "STORE_FULL" in doctor.stdout
+
+
+def test_what_a_crashed_bot_said_last_is_not_said_of_now(store: Path) -> None:
+    write(store, "UPDATE instance SET closed_at = NULL, clean = 0")
+    reasons = [{"word": "intake_paused", "state": "degraded", "text": "they wait"}]
+    say(store, {"at_us": 1_000_000, "health": {"state": "degraded", "reasons": reasons}})
+    told = operate("status", "--store", store, "--health").stdout
+    assert told.index("health  crashed") < told.index("the last that it said:") < told.index("they wait")
 
 
 def test_a_bot_that_was_stopped_is_not_called_ill(store: Path) -> None:

@@ -6,11 +6,14 @@ import time
 from pathlib import Path
 
 import pytest
+import trio
 
 from shardline.actors.errors import Code
-from shardline.storage.sqlite import owner
+from shardline.storage.sqlite import open_sqlite, owner
 from shardline.storage.sqlite.lock import OwnerLock
-from shardline.storage.sqlite.owner import Opening, find_lock, find_owner
+from shardline.storage.sqlite.look import Look
+from shardline.storage.sqlite.owner import Opening, find_lock, find_owner, read_openings
+from tests.kits.stores import running
 
 LISTING = """\
 1: POSIX  ADVISORY  WRITE 11 fe:00:500 0 EOF
@@ -20,6 +23,7 @@ LISTING = """\
 4: FLOCK  ADVISORY  WRITE 14 00:1f:504 0 EOF
 short
 """
+COPY = "import shutil, sys; shutil.copytree(sys.argv[1], sys.argv[2])"
 LAST = Opening(instance=1, host="h", pid=14, opened_at_us=1, closed_at_us=None, clean=False)
 
 
@@ -70,6 +74,31 @@ def test_a_lock_that_is_held_is_seen_and_stays_free_to_take_when_it_is_not(tmp_p
 
     assert (found.held, found.holder_pid) == ("yes", os.getpid())
     assert find_owner(store, None).held == "no"
+
+
+@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="this system does not list locks")
+async def test_an_owner_whose_lock_file_was_deleted_is_seen_all_the_same_and_a_copy_has_none(
+    tmp_path: Path,
+) -> None:
+    """Whoever read that the bot has crashed would start a second one, and nothing would stop that."""
+    store, copy = tmp_path / "live" / "bot.db", tmp_path / "copy" / "bot.db"
+    store.parent.mkdir()
+    async with running(open_sqlite(store)) as hand:
+        await hand.accept("tg:1", 1)
+        store.with_name("bot.db.lock").unlink()
+        # Not in this process: it would lose its locks with the first of the files that it closes.
+        await trio.run_process([sys.executable, "-c", COPY, str(store.parent), str(copy.parent)])
+        opening = last_opening(store)
+        found = find_owner(store, opening)
+        assert (found.held, found.holder_pid) == ("yes", os.getpid())
+        assert find_owner(copy, opening).held == "no"
+    assert find_owner(store, last_opening(store)).held == "no"
+    assert find_owner(store, opening).held == "no"
+
+
+def last_opening(store: Path) -> Opening:
+    with Look(store) as look:
+        return look.read(lambda db: read_openings(db, 1))[0]
 
 
 def test_where_locks_are_not_listed_it_is_guessed_from_the_last_opening(
