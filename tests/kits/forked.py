@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO
 
 import attrs
+import structlog
 import trio._core._run as trio_run
 
 _CONTEXT = multiprocessing.get_context("forkserver")
@@ -57,6 +58,8 @@ class _Program:
             os.chdir(self.folder)
         # Trio's order of tasks is left to chance in every process, not once in the one that they come from.
         trio_run._r.seed()  # pyright: ignore[reportPrivateUsage]
+        # Rich takes a second to draw each logged traceback.
+        structlog.dev.ConsoleRenderer.get_active().exception_formatter = structlog.dev.plain_traceback
         sys.argv = [str(self.what), *self.arguments]
         if isinstance(self.what, Path):
             runpy.run_path(str(self.what), run_name="__main__")
