@@ -2,6 +2,7 @@
 
 import itertools
 
+import pytest
 import trio
 
 from shardline import BusMessage, Context, Topology
@@ -10,6 +11,7 @@ from shardline.testing import Harness
 from tests.kits.timed_channel import TimedChannel
 
 
+@pytest.mark.long
 async def test_one_of_another_chat_leaves_before_the_20th_answer_to_the_flooder(
     autojump_clock: trio.abc.Clock,
 ) -> None:

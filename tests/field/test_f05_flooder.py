@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import trio
 from trio.testing import MockClock
 
@@ -60,6 +61,7 @@ async def test_f05_the_flood_beyond_the_bound_is_kept_apart_and_counted(autojump
         assert {row.record.errors[0].code for row in refused} == {"QUEUE_FULL"}
 
 
+@pytest.mark.long
 async def test_f05_in_the_same_pages_of_the_platform() -> None:
     """5,000 updates of chat 7 and one of chat 8 in the first of their pages, 30 sends a second for the whole bot."""
     async with open_platform() as platform:

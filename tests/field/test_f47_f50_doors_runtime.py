@@ -177,8 +177,15 @@ def few_words() -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
 
-@pytest.mark.parametrize("linear", [True, False])
-@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+@pytest.mark.parametrize(
+    ("kind", "linear"),
+    [
+        ("memory", True),
+        ("sqlite", False),
+        pytest.param("memory", False, marks=pytest.mark.long),
+        pytest.param("sqlite", True, marks=pytest.mark.long),
+    ],
+)
 async def test_a_runtime_takes_a_value_or_says_why_not(
     autojump_clock: MockClock, tmp_path: Path, kind: str, linear: bool
 ) -> None:
