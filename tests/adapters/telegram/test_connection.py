@@ -121,6 +121,30 @@ async def test_heads_without_end_are_cut_off() -> None:
             await numbers(api, 1)
 
 
+async def test_a_server_at_an_address_of_ipv6() -> None:
+    try:
+        [listener] = await trio.open_tcp_listeners(0, host="::1")
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    heads: list[bytes] = []
+
+    async def serve(stream: trio.SocketStream) -> None:
+        async with stream:
+            heads.append(bytes(await stream.receive_some()))
+            await stream.send_all(answer(OK))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.serve_listeners, serve, [listener])
+        port = cast("tuple[str, int]", listener.socket.getsockname())[1]
+        api = HttpApi(TOKEN, base=f"http://[::1]:{port}")
+        with trio.fail_after(LIMIT_S):
+            assert await numbers(api, 1) == [1]
+        await api.aclose()
+        nursery.cancel_scope.cancel()
+
+    assert b"\r\nhost: [::1]:%d\r\n" % port in heads[0]
+
+
 async def test_a_method_cannot_write_into_the_head() -> None:
     async with hostile(once(answer(OK))) as api:
         with pytest.raises(NeverSent):
