@@ -6,9 +6,11 @@ Calls go over connections of our own (`connections.py`); files, and the way thro
 from __future__ import annotations
 
 import io
+import math
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Protocol, cast
 from urllib.parse import urlsplit
@@ -36,7 +38,6 @@ _UNSENT = (
     httpx.PoolTimeout,
     httpx.ProxyError,
     httpx.UnsupportedProtocol,
-    httpx.LocalProtocolError,
 )
 """Raised before the first byte of a request leaves."""
 _BROKEN = (httpx.HTTPError, httpx.StreamError, trio.TooSlowError)
@@ -95,9 +96,9 @@ class HttpApi:
     Args:
         token: Of the bot.
         base: Of the server, `https://api.telegram.org` or one of your own.
-        proxy: `http://…` or `socks5://…`; None for none.
+        proxy: `http://…`, or `socks5://…` where the package socksio is there; None for none.
     Raises:
-        BusError: BAD_TOKEN, the token can be none; INVALID_MESSAGE, no such base.
+        BusError: BAD_TOKEN, the token can be none; INVALID_MESSAGE, no such base or proxy.
     """
 
     def __init__(self, token: str, *, base: str = API_BASE, proxy: str | None = None) -> None:
@@ -116,7 +117,7 @@ class HttpApi:
         self._pool = httpx.AsyncHTTPTransport(
             verify=tls,
             limits=httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS),
-            proxy=None if proxy is None else httpx.Proxy(proxy),
+            proxy=None if proxy is None else httpx.Proxy(check_proxy(proxy)),
         )
 
     def __repr__(self) -> str:
@@ -144,7 +145,8 @@ class HttpApi:
         if upload is None:
             body = dumps(dict(fields)).encode()
             return await self._answer(
-                httpx.Request("POST", url, content=body, headers=_JSON, extensions={"timeout": timeout})
+                httpx.Request("POST", url, content=body, headers=_JSON, extensions={"timeout": timeout}),
+                read_s,
             )
         with _opened(upload) as file:
             request = httpx.Request(
@@ -154,7 +156,7 @@ class HttpApi:
                 files={upload.field: (upload.name or os.path.basename(upload.path), file)},
                 extensions={"timeout": timeout},
             )
-            return await self._answer(request)
+            return await self._answer(request, read_s)
 
     async def _ask(
         self, connections: Connections, method: str, fields: Mapping[str, Plain], read_s: float
@@ -168,13 +170,15 @@ class HttpApi:
             raise NoAnswer(f"no complete answer: {error}") from None
         return self._read(status, told)
 
-    async def _answer(self, request: httpx.Request) -> Answer:
+    async def _answer(self, request: httpx.Request, read_s: float) -> Answer:
         # `from None` throughout: an error of httpx has the request, whose address has the token.
         body = b""
         # Both kinds of body that are made here can be run through without waiting.
-        request.stream = Body(cast("Iterable[bytes]", request.stream))
+        request.stream = Body(cast("Iterable[bytes]", request.stream), int(request.headers["content-length"]))
         try:
-            response = await self._pool.handle_async_request(request)
+            with trio.fail_after(math.inf) as scope:
+                request.extensions["trace"] = _end_of_head(scope, read_s + WHOLE_S)
+                response = await self._pool.handle_async_request(request)
             try:
                 with trio.fail_after(WHOLE_S):
                     body = await body_of(response.aiter_raw(), response.aclose)
@@ -221,14 +225,58 @@ def check_base(base: str) -> str:
             and "@" not in parts.netloc
             and not parts.query
             and not parts.fragment
+            and _can_be_reached(httpx.URL(base))
         )
-    except ValueError:
+    except (ValueError, httpx.InvalidURL):
         is_good = False
     if not is_good:
         raise BusError(
             Code.INVALID_MESSAGE, "the base of the API is an address such as https://api.telegram.org"
         )
     return base
+
+
+def check_proxy(proxy: str) -> httpx.URL:
+    """Check the address of a proxy.
+
+    Raises:
+        BusError: INVALID_MESSAGE, it can be none. The text does not show it: it may hold a password.
+    """
+    url, is_good = httpx.URL(), False
+    try:
+        url = httpx.URL(proxy)
+        is_good = url.scheme in {"http", "https", "socks5", "socks5h"} and _can_be_reached(url)
+    except (ValueError, httpx.InvalidURL):
+        pass
+    if not is_good:
+        raise BusError(Code.INVALID_MESSAGE, "the proxy is an address such as http://host:3128")
+    if url.scheme.startswith("socks") and find_spec("socksio") is None:
+        raise BusError(
+            Code.INVALID_MESSAGE, "the proxy speaks SOCKS: install httpx[socks], or take an HTTP proxy"
+        )
+    return url
+
+
+def _can_be_reached(url: httpx.URL) -> bool:
+    """Whether the host is one that a resolver takes, and the port is one.
+
+    Raises:
+        ValueError: The host is none.
+    """
+    return bool(url.raw_host.decode("ascii").encode("idna")) and 0 < (url.port or 1) < 65_536
+
+
+def _end_of_head(scope: trio.CancelScope, limit_s: float) -> Callable[[str, object], Awaitable[None]]:
+    """Note for httpx when the wait for the head of an answer ends: its timeouts are for each part of it."""
+
+    async def note(event: str, _told: object) -> None:
+        # A proxy answers with a head of its own.
+        if event.endswith("receive_response_headers.started"):
+            scope.deadline = trio.current_time() + limit_s
+        elif event.endswith("receive_response_headers.complete"):
+            scope.deadline = math.inf
+
+    return note
 
 
 def _opened(upload: Upload) -> io.BufferedReader:
@@ -256,5 +304,6 @@ __all__ = [
     "NeverSent",
     "NoAnswer",
     "check_base",
+    "check_proxy",
     "is_token",
 ]

@@ -20,18 +20,27 @@ class Body(httpx.AsyncByteStream):
 
     Args:
         parts: In order.
+        size: How many bytes the head has promised. A file may change while it is read.
     """
 
-    def __init__(self, parts: Iterable[bytes]) -> None:
+    def __init__(self, parts: Iterable[bytes], size: int) -> None:
         self._parts = iter(parts)
+        self._left = size
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
 
     async def __anext__(self) -> bytes:
-        for part in self._parts:
-            return part
-        raise StopAsyncIteration
+        try:
+            part = next(self._parts, None)
+        except OSError as error:
+            raise httpx.WriteError(type(error).__name__) from None
+        self._left -= len(part or b"")
+        if self._left < 0 or (part is None and self._left > 0):
+            raise httpx.WriteError("the file has another size than before")
+        if part is None:
+            raise StopAsyncIteration
+        return part
 
 
 async def body_of(parts: AsyncIterator[bytes], close: Callable[[], Awaitable[None]]) -> bytes:

@@ -205,6 +205,7 @@ class _Reader:
             return
         if self.status < 200:
             self._is_in_head = True
+            self._has_end = False
             return
         self.is_complete = True
         self.is_kept = self._parser.should_keep_alive()

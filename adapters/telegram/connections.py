@@ -98,9 +98,15 @@ class Connections:
     async def _idle_one(self) -> Connection | None:
         while self._idle:
             connection = self._idle.pop()
-            if not _is_stale(connection) and await connection.is_quiet():
+            is_usable = False
+            try:
+                is_usable = not _is_stale(connection) and await connection.is_quiet()
+            finally:
+                # A call may be cancelled while it looks.
+                if not is_usable:
+                    await connection.aclose()
+            if is_usable:
                 return connection
-            await connection.aclose()
         return None
 
     async def _close_stale(self) -> None:

@@ -20,6 +20,8 @@ def proxy_for(base: str, proxies: Mapping[str, str], is_bypassed: Callable[[str]
     'http://proxy:3128'
     >>> proxy_for("http://127.0.0.1:8081", {"http": "http://proxy:3128"}, lambda host: True) is None
     True
+    >>> proxy_for("https://api.telegram.org", {"https": "proxy:3128"}, lambda host: False)
+    'http://proxy:3128'
     """
     try:
         parts = urlsplit(base)
@@ -28,7 +30,9 @@ def proxy_for(base: str, proxies: Mapping[str, str], is_bypassed: Callable[[str]
         return None
     if is_bypassed(host):
         return None
-    return proxies.get(parts.scheme) or proxies.get("all")
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    # Other programs take one without a scheme.
+    return proxy if proxy is None or "://" in proxy else f"http://{proxy}"
 
 
 __all__ = ["proxy_for"]

@@ -92,6 +92,7 @@ def command(
     """
     try:
         from ...adapters.telegram import LIMITS, Telegram  # noqa: PLC0415 (of an extra)
+        from ...adapters.telegram.api import check_base  # noqa: PLC0415
         from ...adapters.telegram.proxy import proxy_for  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise Problem(
@@ -102,7 +103,10 @@ def command(
     if not token:
         raise Problem(f"set the environment variable {token_env} to the bot's token")
     topology = counting_bot() if target is None else _topology(target)
+    named = "--api-base"
     try:
+        check_base(api_base)
+        named = "a variable such as HTTPS_PROXY"
         adapter = Telegram(
             token,
             api_base=api_base,
@@ -111,9 +115,7 @@ def command(
             limits=NO_LIMITS if no_limits else LIMITS,
         )
     except BusError as error:
-        raise Problem(
-            f"{token_env if error.code is Code.BAD_TOKEN else '--api-base'}: {error.message}"
-        ) from error
+        raise Problem(f"{token_env if error.code is Code.BAD_TOKEN else named}: {error.message}") from error
     if not structlog.is_configured():
         set_up_logs(
             level=logging.getLevelNamesMapping()[log_level.upper()], style="json" if json_logs else "lines"

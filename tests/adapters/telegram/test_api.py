@@ -110,11 +110,33 @@ def test_what_can_be_no_token_is_refused_without_being_shown(token: str) -> None
 
 
 @pytest.mark.parametrize(
-    "base", ["", "ftp://x", "https://", "http://me:pw@host", "http://host/?q", "http://[::1"]
+    "base",
+    [
+        "",
+        "ftp://x",
+        "https://",
+        "http://me:pw@host",
+        "http://host/?q",
+        "http://[::1",
+        "http://host:abc",
+        "http://host:99999",
+        "http://two..dots",
+        "http://" + "a" * 64,
+        "http://host\r\nx: y",
+    ],
 )
 def test_what_can_be_no_base_is_refused(base: str) -> None:
     with pytest.raises(BusError) as caught:
         Telegram(TOKEN, api_base=base)
+
+    assert caught.value.code is Code.INVALID_MESSAGE
+    assert "pw" not in str(caught.value)
+
+
+@pytest.mark.parametrize("proxy", ["", "ftp://me:pw@host", "http://", "http://host:abc", "http://two..dots"])
+def test_what_can_be_no_proxy_is_refused(proxy: str) -> None:
+    with pytest.raises(BusError, match="the proxy") as caught:
+        Telegram(TOKEN, proxy=proxy)
 
     assert caught.value.code is Code.INVALID_MESSAGE
     assert "pw" not in str(caught.value)

@@ -198,6 +198,29 @@ def test_what_is_missing_is_told_in_one_line(
     assert done.stderr.count("\n") == 1
 
 
+def test_a_proxy_that_is_none_is_told_without_its_password(tmp_path: Path) -> None:
+    command = [
+        *SHARDLINE,
+        "telegram",
+        "--store",
+        str(tmp_path / "bot.db"),
+        "--api-base",
+        "http://127.0.0.1:9",
+    ]
+    environ = {
+        **ENVIRON,
+        "SHARDLINE_TELEGRAM_TOKEN": TOKEN,
+        "http_proxy": "ftp://me:secret@host",
+        "no_proxy": "",
+    }
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+
+    assert done.returncode == 2
+    assert "HTTPS_PROXY: the proxy is" in done.stderr
+    assert "secret" not in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("script", "said"),
     [("{", "not JSON"), ('{"fault": []}', "fault"), ('{"faults": [{"kind": "explode"}]}', "faults[0].kind")],

@@ -15,6 +15,7 @@ import trio.testing
 from shardline.adapters.telegram.api import HttpApi, NeverSent, NoAnswer
 from shardline.adapters.telegram.wire import Ok
 from tests.adapters.telegram.samples import TOKEN
+from tests.adapters.telegram.test_cancelled_calls import nothing_left
 from tests.adapters.telegram.test_hostile import LIMIT_S, OK, answer, hostile, once
 
 CERTIFICATE = Path(__file__).with_name("localhost.pem")
@@ -65,11 +66,15 @@ async def test_what_comes_while_nobody_asks_is_not_taken_for_the_next_one() -> N
         (answer(OK, more=b"connection: close\r\n"), False),
         (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n" + answer(OK), True),
         (
+            b"HTTP/1.1 103 Early Hints\r\ncontent-length: 0\r\n\r\nHTTP/1.1 200 OK\r\n\r\n" + OK,
+            False,
+        ),
+        (
             b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n25\r\n" + OK + b"\r\n0\r\nx: y\r\n\r\n",
             True,
         ),
     ],
-    ids=["until the end", "an old server", "closes", "more than one head", "chunks"],
+    ids=["until the end", "an old server", "closes", "more than one head", "a head with a length", "chunks"],
 )
 async def test_every_form_of_an_answer_is_read(told: bytes, is_kept: bool) -> None:
     connections = 0
@@ -116,6 +121,30 @@ async def test_heads_without_end_are_cut_off() -> None:
             await numbers(api, 1)
 
 
+async def test_a_server_at_an_address_of_ipv6() -> None:
+    try:
+        [listener] = await trio.open_tcp_listeners(0, host="::1")
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    heads: list[bytes] = []
+
+    async def serve(stream: trio.SocketStream) -> None:
+        async with stream:
+            heads.append(bytes(await stream.receive_some()))
+            await stream.send_all(answer(OK))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.serve_listeners, serve, [listener])
+        port = cast("tuple[str, int]", listener.socket.getsockname())[1]
+        api = HttpApi(TOKEN, base=f"http://[::1]:{port}")
+        with trio.fail_after(LIMIT_S):
+            assert await numbers(api, 1) == [1]
+        await api.aclose()
+        nursery.cancel_scope.cancel()
+
+    assert b"\r\nhost: [::1]:%d\r\n" % port in heads[0]
+
+
 async def test_a_method_cannot_write_into_the_head() -> None:
     async with hostile(once(answer(OK))) as api:
         with pytest.raises(NeverSent):
@@ -154,6 +183,21 @@ async def test_calls_over_tls(told: bytes, monkeypatch: pytest.MonkeyPatch) -> N
         api = HttpApi(TOKEN, base=base)
         assert await numbers(api, 4) == [1] * 4
         await api.aclose()
+
+
+async def test_a_connection_that_waits_is_closed_where_the_next_call_is_cancelled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
+    with nothing_left():
+        async with over_tls(answer(OK)) as base:
+            api = HttpApi(TOKEN, base=base)
+            assert await numbers(api, 1) == [1]
+            with trio.CancelScope() as scope:
+                scope.cancel()
+                await numbers(api, 1)
+            assert scope.cancelled_caught
+            await api.aclose()
 
 
 async def test_a_certificate_that_nobody_trusts_was_never_sent_anything() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -12,9 +14,11 @@ import trio
 from trio.testing import MockClock
 
 from shardline.actors.plain import Plain
+from shardline.adapters.telegram import api as api_module
 from shardline.adapters.telegram import connections
 from shardline.adapters.telegram.address import Address
 from shardline.adapters.telegram.api import HttpApi, NoAnswer
+from shardline.adapters.telegram.calls import Upload
 from shardline.adapters.telegram.limits import EMPTY_S
 from shardline.adapters.telegram.outcomes import outcome_of
 from shardline.adapters.telegram.wire import MOST_WAIT_S, Ok, Refusal, read_answer
@@ -121,6 +125,40 @@ async def test_a_drip_does_not_hold_a_call_for_ever(monkeypatch: pytest.MonkeyPa
     async with hostile(serve) as api:
         with pytest.raises(NoAnswer, match="TooSlowError"):
             await api.call("getUpdates", {}, read_s=0.3)
+
+
+async def test_a_drip_of_a_head_does_not_hold_an_upload_for_ever(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(api_module, "WHOLE_S", 0.3)
+    (tmp_path / "a").write_bytes(b"x")
+
+    async def serve(stream: trio.SocketStream) -> None:
+        await stream.receive_some()
+        await stream.send_all(b"HTTP/1.1 200 OK\r\nx: ")
+        while True:
+            await stream.send_all(b"y")
+            await trio.sleep(0.01)
+
+    async with hostile(serve) as api:
+        with pytest.raises(NoAnswer, match="TooSlowError"):
+            await api.call("sendDocument", {}, upload=Upload("document", str(tmp_path / "a")), read_s=0.3)
+
+
+@pytest.mark.parametrize("size", [100, 32 << 20], ids=["shrinks", "grows"])
+async def test_a_file_that_changes_while_it_is_sent_is_uncertain(size: int, tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(bytes(16 << 20))
+
+    async def serve(stream: trio.SocketStream) -> None:
+        await stream.receive_some()
+        os.truncate(path, size)
+        while await stream.receive_some(1 << 20):
+            pass
+
+    async with hostile(serve) as api:
+        with pytest.raises(NoAnswer, match="WriteError"):
+            await api.call("sendDocument", {}, upload=Upload("document", str(path)))
 
 
 async def test_a_connection_that_the_server_closed_is_not_used_again() -> None:
