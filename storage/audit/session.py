@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
 from pyspark.sql import SparkSession
 
-from .java import find_java_home
+from .java import find_java_home, java_options
 
 _SETTINGS: Final = {
     "spark.ui.enabled": "false",
@@ -28,7 +25,6 @@ _LOCAL: Final = {
     # The checks of one audit need more than the hundred that are kept: what falls out is made and compiled again.
     "spark.sql.codegen.cache.maxEntries": "1000",
 }
-_QUIET: Final = Path(__file__).with_name("log4j2.properties")
 _SMALL: Final = {
     "spark.sql.shuffle.partitions": "1",
     "spark.default.parallelism": "1",
@@ -37,10 +33,6 @@ _SMALL: Final = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-_SMALL_COLLECTOR: Final = "-XX:+UseSerialGC"
-# The pauses of a job that nobody waits for do not matter; what it takes in all does.
-_LARGE_COLLECTOR: Final = "-XX:+UseParallelGC"
-_JAVA_VARIABLES: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 _LOCAL_MASTER: Final = "local[*]"
 
 
@@ -70,20 +62,3 @@ def open_session(master: str = _LOCAL_MASTER, *, small: bool = False) -> SparkSe
     for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
-
-
-def java_options(environment: Mapping[str, str], *, small: bool = False) -> str:
-    """What Spark's Java is started with.
-
-    Java does not start with two garbage collectors named, so one that the user has chosen stays the only one.
-
-    Args:
-        environment: Variables; Java reads options from three of them.
-        small: As in `open_session`.
-    """
-    options = [f"-Dlog4j2.configurationFile={_QUIET.as_uri()}"]
-    if not any(re.search(r"-XX:\+Use\w+GC\b", environment.get(name, "")) for name in _JAVA_VARIABLES):
-        options.append(_SMALL_COLLECTOR if small else _LARGE_COLLECTOR)
-    if small:
-        options.append("-XX:TieredStopAtLevel=1")
-    return " ".join(options)

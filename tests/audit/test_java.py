@@ -6,8 +6,14 @@ from pathlib import Path
 import pytest
 
 from shardline.storage.audit import java
-from shardline.storage.audit.java import LEAST_JAVA, NoJava, find_java_home, java_version, wrap_java
-from shardline.storage.audit.session import java_options
+from shardline.storage.audit.java import (
+    LEAST_JAVA,
+    NoJava,
+    find_java_home,
+    java_options,
+    java_version,
+    wrap_java,
+)
 
 
 def test_the_java_of_the_wheel_is_found_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
