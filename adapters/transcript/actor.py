@@ -75,6 +75,8 @@ class Transcript:
             if log.tail is not None:
                 self._refuse(edge, log.tail)
         self._progress(tally)
+        # A thread that reads is waited for, also by a run that was cancelled meanwhile: that one does not just end.
+        await trio.lowlevel.checkpoint_if_cancelled()
 
     async def send(self, out: Outbound) -> SendOutcome:
         """Append one line; returns after its fsync."""
