@@ -93,7 +93,7 @@ def rest_us(due_us: int | None, wait_us: int | None, now_us: int) -> int:
     return rest if wait_us is None else min(rest, wait_us)
 
 
-def pause_us(left_s: float, attempts: int) -> int:
+def waiting_us(left_s: float, attempts: int) -> int:
     """How long a send waits for the end of its channel's or chat's pause, microseconds; 0 without one.
 
     Many may wait for the same moment, when one alone may go: those tried less often go first.

@@ -17,7 +17,7 @@ from .outbox_holds import is_blocked, is_drop, is_later_part, may_not_start, may
 from .outbox_rules import Release, Start, next_outbox_record, outbox_move
 from .outbox_steps import placed
 from .resplit import pieces_of, resplit
-from .retry import pause_us, rest_us
+from .retry import rest_us, waiting_us
 from .send import PendingRow, Send
 from .send_judgement import judge
 from .send_outcome import lets_next_go
@@ -277,7 +277,7 @@ class ShardOutbox:
                 return
             own = rest_us(record.next_attempt_at_us, record.wait_us, services.clock.wall_us())
             rest = 0 if lane.waited else own
-            rest = max(rest, pause_us(delivery.line.pause_left_s(record.conversation_key), record.attempts))
+            rest = max(rest, waiting_us(delivery.line.pause_left_s(record.conversation_key), record.attempts))
             if rest > 0:
                 self.lanes.release(self.lanes.take(lane))
                 self.back_off(lane, row, rest)

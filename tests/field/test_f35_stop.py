@@ -239,6 +239,18 @@ def test_an_adapter_that_never_ends_takes_no_time_from_the_handlers(tmp_path: Pa
     assert query(tmp_path, "SELECT count(*) FROM outbox WHERE status = 'sent'") == [(3,)]
 
 
+def strike_thrice(process: subprocess.Popen[str]) -> Bot:
+    """Ctrl-C to a bot whose handler blocks its loop: two of them end nothing, and then a third one."""
+    running = Bot(process)
+    assert running.until_turns(1) == ["turn\n"]
+    for _ in range(2):
+        running.signal(signal.SIGINT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.3)
+    running.signal(signal.SIGINT)
+    return running
+
+
 def test_the_third_signal_ends_a_process_whose_loop_is_blocked(tmp_path: Path) -> None:
     """Nobody else can: the loop never looks. It counts as a crash, and the next start says so."""
     with bot(tmp_path, HOW="loop", TALK="1x1") as running:
@@ -287,13 +299,7 @@ def test_the_third_signal_ends_a_program_of_ones_own_too(tmp_path: Path) -> None
         text=True,
     )
     with reaped(process):
-        running = Bot(process)
-        assert running.until_turns(1) == ["turn\n"]
-        for _ in range(2):
-            running.signal(signal.SIGINT)
-            with pytest.raises(subprocess.TimeoutExpired):
-                process.wait(0.3)
-        running.signal(signal.SIGINT)
+        running = strike_thrice(process)
         assert running.end() == 3
     assert statuses(tmp_path) == {"running": 1}
 
@@ -340,13 +346,7 @@ def test_the_third_signal_ends_it_where_nobody_reads_its_log(tmp_path: Path, is_
     )
     os.close(writer)
     with reaped(process):
-        running = Bot(process)
-        assert running.until_turns(1) == ["turn\n"]
-        for _ in range(2):
-            running.signal(signal.SIGINT)
-            with pytest.raises(subprocess.TimeoutExpired):
-                process.wait(0.3)
-        running.signal(signal.SIGINT)
+        strike_thrice(process)
         assert process.wait(30) == 3
     if is_read:
         os.close(reader)
