@@ -151,7 +151,7 @@ class DeliveryActor:
     def conclude(self, send: Send, error: BaseException | None, *, timed_out: bool, cancelled: bool) -> None:
         """Report the end of a job to the shard. An answer in hand counts, however late it came."""
         if send.is_lookup:
-            self._conclude_lookup(send, error, timed_out=timed_out)
+            self._conclude_lookup(send, error, timed_out=timed_out, cancelled=cancelled)
             return
         outcome: SendOutcome
         answer: object = send.answer
@@ -172,7 +172,9 @@ class DeliveryActor:
             self.breaker.ended(send, outcome)
         send.report(SendEnded(send, outcome))
 
-    def _conclude_lookup(self, send: Send, error: BaseException | None, *, timed_out: bool) -> None:
+    def _conclude_lookup(
+        self, send: Send, error: BaseException | None, *, timed_out: bool, cancelled: bool
+    ) -> None:
         answer = None if send.answer is None else checked_answer(send.answer)
         refusal: NotSent | None = None
         if isinstance(answer, NotSent) and answer.code in NOT_NOW:
@@ -184,7 +186,7 @@ class DeliveryActor:
         else:
             failed = "timed out" if timed_out else "stopped" if error is None else type(error).__name__
         self._log.warning("send.lookup_failed", outbox_id=send.row.record.id, reason=failed)
-        send.report(LookedUp(send, refusal, failed))
+        send.report(LookedUp(send, refusal, failed, is_cut_off=cancelled))
 
 
 def _nothing() -> None:

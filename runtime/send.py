@@ -153,7 +153,9 @@ class Send:
 
     def dropped(self) -> None:
         """No worker will begin it: no byte has left."""
-        self.report(LookedUp(self, None, "stopped") if self.is_lookup else SendEnded(self, None))
+        self.report(
+            LookedUp(self, None, "stopped", is_cut_off=True) if self.is_lookup else SendEnded(self, None)
+        )
 
     def report(self, message: SendEnded | LookedUp) -> None:
         """Tell the shard; the message is kept for a shard that crashes before its commit."""

@@ -64,6 +64,11 @@ class SendBreaker:
         self._opened = 0
 
     @property
+    def is_open(self) -> bool:
+        """Whether the channel is held to be down; while one send tries it again too."""
+        return self._circuit.state is not CircuitState.CLOSED
+
+    @property
     def status(self) -> BreakerStatus:
         """Where it stands."""
         rest_s = max(0.0, self._circuit.until_s - trio.current_time())

@@ -29,6 +29,9 @@ def end_lookup(outbox: ShardOutbox, message: LookedUp, services: Services) -> No
         if isinstance(message.outcome, NotSent):
             _ask_later(outbox, send, message.outcome, services)
             return
+        if message.is_cut_off or _is_known_to_fail(send):
+            _hold(outbox, send, services)
+            return
         send.row.lookups += 1
         if not send.delivery.retry.is_spent(send.row.lookups):
             _hold(outbox, send, services)
@@ -48,6 +51,12 @@ def end_lookup(outbox: ShardOutbox, message: LookedUp, services: Services) -> No
     move = outbox_move(record, event, now_us=now_us, claim=None)
     del outbox.sends[record.id]
     outbox.end(send, (move,), now_us=now_us)
+
+
+def _is_known_to_fail(send: Send) -> bool:
+    """Whether the channel's breaker is open: its sends spend no attempts, and its look-ups no tries."""
+    breaker = send.delivery.breaker
+    return breaker is not None and breaker.is_open
 
 
 def _hold(outbox: ShardOutbox, send: Send, services: Services) -> None:

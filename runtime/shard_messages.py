@@ -127,12 +127,14 @@ class SendEnded:
 class LookedUp:
     """A look-up of an uncertain send has ended; `failed` names the error of one that could not be done.
 
-    `outcome` is then the refusal of the question, where the channel gave one.
+    `outcome` is then the refusal of the question, where the channel gave one. One that was cut off from here
+    (`is_cut_off`: a stop, an actor that crashed) says nothing of the channel and is no try.
     """
 
     send: Send
     outcome: Sent | NotSent | None
     failed: str | None
+    is_cut_off: bool = False
 
 
 @value
