@@ -1,4 +1,4 @@
-"""What is no try to look a send up: a question that was cut off from here, and one while the channel is held to be down."""
+"""A question cut off from here, or asked while the channel is held to be down, is no try to look a send up."""
 
 from __future__ import annotations
 
