@@ -103,7 +103,7 @@ async def test_an_actor_that_crashes_under_load_loses_nothing(
                 await work(runtime)
 
                 check_nothing_lost(runtime, crowd)
-                check_all_up(runtime)
+                await check_all_up(runtime)
                 crashed = [name for name, actor in actors_of(runtime).items() if actor.crashes]
                 assert any(name.startswith(case.actor) for name in crashed)
                 told = [line for line in lines if line["event"] == "actor.crashed"]
@@ -138,7 +138,7 @@ async def test_a_shard_that_crashes_again_while_it_recovers_loses_nothing(
             await work(runtime)
 
             check_nothing_lost(runtime, crowd)
-            check_all_up(runtime)
+            await check_all_up(runtime)
     assert failed
 
 
@@ -185,7 +185,7 @@ async def test_a_channel_that_goes_wrong_in_any_way_loses_nothing(
             await work(runtime)
 
             check_nothing_lost(runtime, crowd)
-            check_all_up(runtime)
+            await check_all_up(runtime)
             assert actors_of(runtime)["edge-crowd"].crashes == 2
     assert crowd.runs == 3
     types = [line["error_type"] for line in lines if line["event"] == "actor.crashed"]
