@@ -89,7 +89,7 @@ def test_a_message_under_way_at_a_kill_runs_again_at_once_and_its_send_is_not_re
         said = until(running, "turn 1")
         begun_s = next(float(line.split()[1]) for line in said if line.startswith("opened"))
         ran_s = float(said[-1].split()[2])
-        assert ran_s - begun_s < 1
+        assert ran_s - begun_s < 5, "nothing of the run before is waited for"
         until(running, "sending")
     with start(tmp_path, UPDATES="1", ASK="no") as ended:
         out, err = ended.communicate(timeout=60)

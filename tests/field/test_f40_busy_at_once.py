@@ -116,7 +116,7 @@ def test_a_write_over_an_old_snapshot_fails_at_once_and_is_an_assertion_for_us(t
     with pytest.raises(apsw.BusyError) as caught:
         other.execute("INSERT INTO t VALUES (2)")
 
-    assert time.monotonic() - began_s < 1
+    assert time.monotonic() - began_s < 4, "the busy time-out of 5 s is not waited for"
     with pytest.raises(AssertionError, match="deferred"):
         store_error(caught.value, "it cannot be written")
     other.close(force=True)

