@@ -13,6 +13,7 @@ from typing import Final
 import httptools
 import trio
 
+from ...actors.leaves import leaves
 from .bodies import close_soon
 from .wire import MAX_ANSWER_BYTES
 
@@ -130,7 +131,8 @@ async def connect(host: str, port: int, tls: ssl.SSLContext | None, *, connect_s
         # Its cause says what was wrong with the certificate.
         raise NotConnected(type(error.__cause__ or error).__name__) from None
     except (OSError, trio.TooSlowError) as error:
-        raise NotConnected(type(error).__name__) from None
+        # Of several addresses the first one's; trio's own error says no more than that all have failed.
+        raise NotConnected(type(next(leaves(error.__cause__ or error))).__name__) from None
 
 
 class _Reader:

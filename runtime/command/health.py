@@ -67,8 +67,12 @@ def show_health(live: Live | None, now: int) -> None:
     state = state_of(live)
     click.echo(f"health  {click.style(state, fg=_COLOURS[state])}")
     if state == "stale":
-        ago = "that can be dated" if live is None or live.age_s is None else f"for {live.age_s:,.0f} s"
-        echo_lines(f"  the owner of the store has not said anything {ago}: `shardline status` says who it is")
+        nothing = (
+            "nothing yet, it may still be starting"
+            if live is None or live.age_s is None
+            else f"nothing for {live.age_s:,.0f} s"
+        )
+        echo_lines(f"  the owner of the store has said {nothing}: `shardline status` says who it is")
     if state == "stopped":
         ended = moment(None if live is None else live.ended_us, now)
         echo_lines(f"  the bot was stopped in good order, {ended}: the next start goes on where it was")

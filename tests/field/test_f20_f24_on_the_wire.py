@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager
 from typing import cast
 
@@ -50,10 +50,9 @@ class Case:
         found = [row.record for row in self.runtime.outbox.list(key=f"tg:{chat}")]
         return sorted(found, key=lambda record: (record.seq, record.part))
 
-    async def until(self, condition: object) -> None:
-        assert callable(condition)
+    async def until(self, condition: Callable[[], bool]) -> None:
         with trio.fail_after(LIMIT_S):
-            await self.runtime.wait_until(lambda: bool(condition()))
+            await self.runtime.wait_until(condition)
 
 
 def words() -> Topology:
@@ -76,7 +75,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
 
 @asynccontextmanager
 async def case(
-    base: str, number: int, said: dict[int, str], *faults: dict[str, object], retry: RetryPolicy = SOON
+    base: str, number: int, said: dict[int, str], *faults: Mapping[str, object], retry: RetryPolicy = SOON
 ) -> AsyncGenerator[Case]:
     """A bot to which these chats say these words."""
     token = f"{9400 + number}:wire"

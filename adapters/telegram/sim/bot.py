@@ -19,7 +19,8 @@ CONFLICT: Final = (
     "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running"
 )
 WEBHOOK_ACTIVE: Final = (
-    "Conflict: can't use getUpdates method while webhook is active; use deleteWebhook to delete the webhook first"
+    "Conflict: can't use getUpdates method while webhook is active;"
+    " use deleteWebhook to delete the webhook first"
 )
 FIRST_ID: Final = 912_000_001
 

@@ -63,6 +63,7 @@ async def test_a_refused_connection_was_never_sent() -> None:
         await api.call("sendMessage", {"chat_id": 5, "text": "hi"})
     await api.aclose()
 
+    assert str(caught.value) == "no connection: ConnectionRefusedError"
     shown = "".join(traceback.format_exception(caught.value))
     assert SECRET not in shown
     assert SECRET not in repr(vars(caught.value))
