@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable
 
 import trio
@@ -36,10 +37,23 @@ class Courtesy:
 
     async def once(self) -> Answer | None:
         """Call; None where there was no answer within some seconds, or one that asks to come again."""
+        return await self._try(COURTESY_S)
+
+    async def insist(self) -> Answer:
+        """Call until there is an answer, ever more slowly; never sooner than the server asks for."""
+        while True:
+            if self._failures:
+                await trio.sleep(self._wait_s)
+            # Nobody waits for it any more, so it may take its time.
+            answer = await self._try(math.inf)
+            if answer is not None:
+                return answer
+
+    async def _try(self, limit_s: float) -> Answer | None:
         answer: Answer | None = None
-        why = f"no answer within {COURTESY_S:g} s"
+        why = f"no answer within {limit_s:g} s"
         try:
-            with trio.move_on_after(COURTESY_S):
+            with trio.move_on_after(limit_s):
                 answer = await self._ask()
         except CallFailed as error:
             why = str(error)
@@ -54,15 +68,6 @@ class Courtesy:
         self._wait_s = max(told_s, poll_pause_s(self._failures, self._chance()))
         self._edge.report("degraded", f"{self._what}: {why}", action=_ACTION)
         return None
-
-    async def insist(self) -> Answer:
-        """Call until there is an answer, ever more slowly; never sooner than the server asks for."""
-        while True:
-            if self._failures:
-                await trio.sleep(self._wait_s)
-            answer = await self.once()
-            if answer is not None:
-                return answer
 
 
 __all__ = ["Courtesy"]

@@ -9,7 +9,7 @@ from ...actors.plain import Plain
 from ..base import Edge
 from .api import Api
 from .courtesy import Courtesy
-from .wire import Answer, Refusal
+from .wire import Refusal
 
 
 class Menu:
@@ -42,23 +42,26 @@ class Menu:
         Raises:
             BusError: INVALID_MESSAGE, the commands can be none.
         """
-        return self._judge(await self._call.once())
+        answer = await self._call.once()
+        if isinstance(answer, Refusal):
+            if answer.code == 400:
+                raise BusError(Code.INVALID_MESSAGE, f"the commands are refused: {answer.description}")
+            self._tell(answer)
+        return answer is not None
 
     async def set(self) -> None:
-        """Try until the server answers.
-
-        Raises:
-            BusError: INVALID_MESSAGE, the commands can be none.
-        """
-        self._judge(await self._call.insist())
-
-    def _judge(self, answer: Answer | None) -> bool:
-        if isinstance(answer, Refusal) and answer.code == 400:
-            raise BusError(Code.INVALID_MESSAGE, f"the commands are refused: {answer.description}")
+        """Try until the server answers. A bot that reads by now goes on also if it refuses."""
+        answer = await self._call.insist()
         if isinstance(answer, Refusal):
-            # A server of one's own may not know the method.
-            self._edge.report("degraded", f"the menu of commands is refused with {answer.code}")
-        return answer is not None
+            self._tell(answer)
+
+    def _tell(self, refusal: Refusal) -> None:
+        # A server of one's own may not know the method; what can be none ends the next start.
+        self._edge.report(
+            "degraded",
+            f"the menu of commands is refused with {refusal.code}",
+            action="Correct the commands; the bot goes on.",
+        )
 
 
 __all__ = ["Menu"]

@@ -15,7 +15,7 @@ from shardline.adapters.telegram.api import NeverSent, NoAnswer
 from shardline.adapters.telegram.courtesy import Courtesy
 from shardline.adapters.telegram.menu import Menu
 from shardline.adapters.telegram.sim.script import Fault, FaultKind
-from shardline.adapters.telegram.wire import Ok, Refusal
+from shardline.adapters.telegram.wire import Answer, Ok, Refusal
 from tests.adapters.telegram.platform import echo_bot, open_platform
 from tests.adapters.telegram.test_bot import LIMIT_S, quiet, store
 from tests.adapters.telegram.test_poller import Server, Watched
@@ -48,12 +48,35 @@ async def test_a_server_that_never_answers_holds_up_no_start(autojump_clock: Moc
     assert edge.said[0][1:] == ("degraded", "it is not set: no answer within 5 s")
 
 
+async def test_an_answer_that_always_takes_long_is_waited_for_beside(autojump_clock: MockClock) -> None:
+    server, edge = Server(*[Ok(True)] * 2), Watched()
+
+    async def ask() -> Answer:
+        await trio.sleep(20)
+        return await server.call("setWebhook", {})
+
+    call = Courtesy(ask, "it is not set", edge, lambda: 0.5)
+    assert await call.once() is None
+    assert await call.insist() == Ok(True)
+    assert len(server.asked) == 1
+
+
 async def test_a_refusal_that_stays_is_told_and_not_repeated(autojump_clock: MockClock) -> None:
     server, edge = Server(Refusal(code=404, description="Not Found"), Ok(True)), Watched()
 
     assert await Menu(server, MENU, edge, lambda: 0.5).set_once()
     assert len(server.asked) == 1
     assert edge.said[0][1:] == ("degraded", "the menu of commands is refused with 404")
+
+
+async def test_a_bot_that_reads_does_not_end_with_a_menu_that_can_be_none(autojump_clock: MockClock) -> None:
+    """The start could not know; the next one will."""
+    server, edge = Server(NoAnswer("cut"), Refusal(code=400, description="Bad Request")), Watched()
+    menu = Menu(server, MENU, edge, lambda: 0.5)
+
+    assert not await menu.set_once()
+    await menu.set()
+    assert edge.said[-1][1:] == ("degraded", "the menu of commands is refused with 400")
 
 
 LOST: list[tuple[FaultKind, int, Mapping[str, int] | None]] = [
