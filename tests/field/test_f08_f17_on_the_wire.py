@@ -37,7 +37,7 @@ def test_f08_the_platform_repeats_all_at_every_start_and_the_bot_is_killed(tmp_p
                 process.kill()
                 assert process.wait(LIMIT_S) == -signal.SIGKILL
         with bot(tmp_path, base) as process:
-            wait_settled(tmp_path, UPDATES)
+            wait_settled(tmp_path, UPDATES, looks=1_000)
             process.send_signal(signal.SIGTERM)
             assert process.wait(LIMIT_S) == 0
     calls = [json.loads(line) for line in (tmp_path / "calls").read_text().splitlines()]

@@ -167,10 +167,10 @@ def test_ten_kills_lose_nothing_and_send_nothing_twice(tmp_path: Path) -> None:
     assert found["outbox"]["sent"] <= len(sent) <= chats * each + 1
 
 
-def wait_settled(folder: Path, total: int) -> None:
+def wait_settled(folder: Path, total: int, *, looks: int = 100) -> None:
     """Until all are handled, and each send is sent or uncertain."""
     found = status(folder)
-    for _ in range(100):
+    for _ in range(looks):
         outbox = found["outbox"]
         if found["inbox"].get("done") == total == outbox["sent"] + outbox.get("uncertain", 0):
             return
