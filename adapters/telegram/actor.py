@@ -5,22 +5,25 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, Self
 
 import attrs
 import trio
 
+from ...actors.child import crash_in
 from ...actors.content import Action
 from ...actors.errors import BusError, Code, Permanence
-from ...actors.plain import Plain
 from ...runtime.channel import ChannelCaps, Edge, NotSent, Outbound, SendOutcome
 from ...runtime.rates import Chat, RateLimits
 from .address import Lanes, chat_of, read_address
 from .api import API_BASE, Api, CallFailed, HttpApi, NeverSent, check_base, is_token
+from .buttons import ANSWER, Buttons
 from .calls import Call, ParseMode, Quote, call_of, call_of_action
 from .identity import ask_me, ask_webhook, check_account
 from .intake import Intake, Tally
-from .limits import LIMITS, POLL_S, Floods, poll_pause_s
+from .limits import BUTTONS_S, COURTESY_S, LIMITS, POLL_S, Floods, poll_pause_s
+from .menu import Menu
 from .outcomes import outcome_of, outcome_unknown, outcome_unsent
 from .poller import Poller
 from .update import ALLOWED_UPDATES, Me, Reading
@@ -32,6 +35,8 @@ MAX_TEXT: Final = 4_096
 _PATIENCE_S: Final = 20.0
 """How long a start waits for a server that does not answer, before it counts as started and goes on trying."""
 _SEND_S: Final = 90.0
+_MOST_BUTTONS_S: Final = 120.0
+"""The platform takes no answer to a button that is much older."""
 
 
 class Telegram:
@@ -50,6 +55,8 @@ class Telegram:
         limits: How many sends the platform takes.
         webhook: Be called, instead of polling.
         commands: (name, description) pairs for the menu; None leaves the menu as it is.
+        answer_buttons_s: How long a handler may take to answer a button by itself, seconds; then its waiting sign is
+            ended for it. None leaves it to the handler.
         adopt_account: Another bot than the store's takes it over.
         start_wait_s: How long a send waits for `run` to find out whose store it is; 0 for sends without a `run`.
         block_on_uncertain: As of `ChannelCaps`.
@@ -75,6 +82,7 @@ class Telegram:
         limits: RateLimits = LIMITS,
         webhook: Webhook | None = None,
         commands: Sequence[tuple[str, str]] | None = None,
+        answer_buttons_s: float | None = BUTTONS_S,
         adopt_account: bool = False,
         start_wait_s: float = 5.0,
         block_on_uncertain: bool = False,
@@ -87,6 +95,13 @@ class Telegram:
             raise BusError(Code.INVALID_MESSAGE, "poll_s must be from 1 to 50", field="poll_s", value=poll_s)
         if lanes not in {"topic", "chat"}:
             raise BusError(Code.INVALID_MESSAGE, 'lanes is "topic" or "chat"', field="lanes", value=lanes)
+        if answer_buttons_s is not None and not 0 <= answer_buttons_s <= _MOST_BUTTONS_S:
+            raise BusError(
+                Code.INVALID_MESSAGE,
+                f"answer_buttons_s is from 0 to {_MOST_BUTTONS_S:g}, or None",
+                field="answer_buttons_s",
+                value=answer_buttons_s,
+            )
         check_base(api_base)
         self.caps = ChannelCaps(
             max_text=MAX_TEXT,
@@ -108,6 +123,7 @@ class Telegram:
         self._poll_s = poll_s
         self._webhook = webhook
         self._commands = commands
+        self.buttons = Buttons(self._api, answer_buttons_s)
         self._adopts = adopt_account
         self._start_wait_s = start_wait_s
         self._floods = Floods()
@@ -154,28 +170,43 @@ class Telegram:
         """
         me = await self._meet(edge, task_status)
         facts = check_account(edge, me, self._lanes, adopts=self._adopts)
-        if self._webhook is None:
-            await self._check_webhook()
-        if self._commands is not None:
-            await self._set_commands(self._commands)
-        self._is_known = True
-        self._known.set()
-        intake = Intake(
-            edge, Reading(me=me, lanes=self._lanes, accepts_bots=self._accepts_bots), facts, self.tally
-        )
-        if self._webhook is not None:
-            await serve_webhook(self._webhook, self._api, intake, self._allowed, task_status=task_status)
-            return
-        task_status.started()
-        poller = Poller(
-            self._api,
-            edge,
-            intake,
-            allowed=self._allowed,
-            poll_s=self._poll_s,
-            chance=self._random.random,
-        )
-        await poller.run()
+        how = Reading(me=me, lanes=self._lanes, accepts_bots=self._accepts_bots)
+        failure: Exception | None = None
+        try:
+            await self._read(edge, Intake(edge, how, facts, self.tally, self.buttons), task_status)
+        except ExceptionGroup as group:
+            # Of the tasks beside the reading one; whoever runs this knows codes, and no groups.
+            failure = crash_in(group) or group
+        if failure is not None:
+            raise failure
+
+    async def _read(self, edge: Edge, intake: Intake, task_status: trio.TaskStatus[None]) -> None:
+        chance = self._random.random
+        async with trio.open_nursery() as nursery:
+            if self._webhook is None:
+                await self._check_webhook()
+            if self._commands is not None:
+                menu = Menu(self._api, self._commands, edge, chance)
+                if not await menu.set_once():
+                    nursery.start_soon(menu.set)
+            await nursery.start(self.buttons.run)
+            self._is_known = True
+            self._known.set()
+            if self._webhook is None:
+                task_status.started()
+                await Poller(
+                    self._api, edge, intake, allowed=self._allowed, poll_s=self._poll_s, chance=chance
+                ).run()
+            else:
+                await serve_webhook(
+                    self._webhook,
+                    self._api,
+                    edge,
+                    intake,
+                    self._allowed,
+                    chance=chance,
+                    task_status=task_status,
+                )
 
     async def send(self, out: Outbound) -> SendOutcome:
         """Make the one call that a send is."""
@@ -207,6 +238,7 @@ class Telegram:
         call = call_of_action(action, read)
         if isinstance(call, NotSent):
             raise BusError(call.code, call.text)
+        self._note(call)
         answer = await self._api.call(call.method, call.fields)
         if isinstance(answer, Refusal):
             raise BusError(Code.DELIVERY_PERMANENT, answer.description)
@@ -215,7 +247,12 @@ class Telegram:
         """Close the connections, when neither `run` nor `send` goes on. The end of the process does it too."""
         await self._api.aclose()
 
+    def _note(self, call: Call) -> None:
+        if call.method == ANSWER:
+            self.buttons.forget(call.fields.get("callback_query_id"))
+
     async def _call(self, call: Call) -> SendOutcome:
+        self._note(call)
         try:
             answer = await self._api.call(call.method, call.fields, upload=call.upload)
         except NeverSent as error:
@@ -263,21 +300,13 @@ class Telegram:
                 " or run with webhook=",
             )
 
-    async def _set_commands(self, commands: Sequence[tuple[str, str]]) -> None:
-        menu: list[Plain] = [
-            {"command": name.removeprefix("/"), "description": text} for name, text in commands
-        ]
-        answer = await self._api.call("setMyCommands", {"commands": menu})
-        if isinstance(answer, Refusal) and answer.code == 400:
-            raise BusError(Code.INVALID_MESSAGE, f"the commands are refused: {answer.description}")
-
 
 async def _told(asked: Awaitable[str | None]) -> str | None:
     """What a question of no importance to the start was answered; None where it was not."""
-    try:
-        return await asked
-    except CallFailed:
-        return None
+    told: str | None = None
+    with trio.move_on_after(COURTESY_S), suppress(CallFailed):
+        told = await asked
+    return told
 
 
 __all__ = ["MAX_TEXT", "TOKEN_VARIABLE", "Telegram"]

@@ -9,7 +9,7 @@ import io
 import math
 import os
 import stat
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Protocol, cast
@@ -26,6 +26,7 @@ from .bodies import Body, body_of, close_soon
 from .calls import Upload
 from .connection import Broken, NotConnected
 from .connections import CONNECT_S, CONNECTIONS, POOL_S, WHOLE_S, WRITE_S, Connections
+from .trace import Trace
 from .wire import Answer, Refusal, read_answer
 
 API_BASE: Final = "https://api.telegram.org"
@@ -40,6 +41,7 @@ _UNSENT = (
     httpx.UnsupportedProtocol,
 )
 """Raised before the first byte of a request leaves."""
+_PROXY_WANTS_A_NAME: Final = 407
 _BROKEN = (httpx.HTTPError, httpx.StreamError, trio.TooSlowError)
 
 
@@ -113,6 +115,10 @@ class HttpApi:
         self._prefix = f"{self._base.path.rstrip('/')}/bot{token}/"
         self._target = self._base.copy_with(path=self._prefix).raw_path
         tls = httpx.create_ssl_context()
+        # Through a proxy a call over TLS gets a way first, and one without is handed over whole.
+        has_proxy = proxy is not None and not proxy.startswith("socks")
+        self._is_tunnelled = has_proxy and self._base.scheme == "https"
+        self._is_handed_over = has_proxy and not self._is_tunnelled
         self._connections = None if proxy is not None else Connections(self._base, tls)
         self._pool = httpx.AsyncHTTPTransport(
             verify=tls,
@@ -172,12 +178,13 @@ class HttpApi:
 
     async def _answer(self, request: httpx.Request, read_s: float) -> Answer:
         # `from None` throughout: an error of httpx has the request, whose address has the token.
-        body = b""
+        body, trace = b"", None
         # Both kinds of body that are made here can be run through without waiting.
         request.stream = Body(cast("Iterable[bytes]", request.stream), int(request.headers["content-length"]))
         try:
             with trio.fail_after(math.inf) as scope:
-                request.extensions["trace"] = _end_of_head(scope, read_s + WHOLE_S)
+                trace = Trace(scope, read_s + WHOLE_S, is_tunnelled=self._is_tunnelled)
+                request.extensions["trace"] = trace
                 response = await self._pool.handle_async_request(request)
             try:
                 with trio.fail_after(WHOLE_S):
@@ -185,9 +192,14 @@ class HttpApi:
             finally:
                 await close_soon(response.aclose)
         except _UNSENT as error:
-            raise NeverSent(f"no connection: {type(error).__name__}") from None
+            raise NeverSent(f"no connection: {_name_of(error)}") from None
         except _BROKEN as error:
+            if trace is not None and trace.is_unsent:
+                raise NeverSent(f"no connection: {type(error).__name__}, the proxy opens no way") from None
             raise NoAnswer(f"no complete answer: {type(error).__name__}") from None
+        if response.status_code == _PROXY_WANTS_A_NAME and self._is_handed_over:
+            # It has passed nothing on; a server of the API has no such answer.
+            raise NeverSent("no connection: the proxy answers 407, its name or password is not right")
         return self._read(response.status_code, body)
 
     def _read(self, status: int, body: bytes) -> Answer:
@@ -266,17 +278,10 @@ def _can_be_reached(url: httpx.URL) -> bool:
     return bool(url.raw_host.decode("ascii").encode("idna")) and 0 < (url.port or 1) < 65_536
 
 
-def _end_of_head(scope: trio.CancelScope, limit_s: float) -> Callable[[str, object], Awaitable[None]]:
-    """Note for httpx when the wait for the head of an answer ends: its timeouts are for each part of it."""
-
-    async def note(event: str, _told: object) -> None:
-        # A proxy answers with a head of its own.
-        if event.endswith("receive_response_headers.started"):
-            scope.deadline = trio.current_time() + limit_s
-        elif event.endswith("receive_response_headers.complete"):
-            scope.deadline = math.inf
-
-    return note
+def _name_of(error: Exception) -> str:
+    # The proxy's words stay out of it; its status says what to look at.
+    status = str(error)[:3] if isinstance(error, httpx.ProxyError) else ""
+    return type(error).__name__ + (f" {status}" if status.isascii() and status.isdigit() else "")
 
 
 def _opened(upload: Upload) -> io.BufferedReader:

@@ -9,6 +9,7 @@ import trio
 
 from ...actors.plain import Plain
 from ..base import Edge, Inbound
+from .buttons import Buttons
 from .fields import as_object, integer_in
 from .update import Echo, Reading, read_update
 
@@ -38,13 +39,22 @@ class Intake:
         how: How updates are read.
         facts: To be stored with the first message.
         tally: To count in.
+        buttons: Are answered once they are on disk; None leaves them alone.
     """
 
-    def __init__(self, edge: Edge, how: Reading, facts: Mapping[str, str], tally: Tally) -> None:
+    def __init__(
+        self,
+        edge: Edge,
+        how: Reading,
+        facts: Mapping[str, str],
+        tally: Tally,
+        buttons: Buttons | None = None,
+    ) -> None:
         self._edge = edge
         self._how = how
         self._facts = dict(facts)
         self._tally = tally
+        self._buttons = buttons
 
     async def take_page(self, page: Sequence[Plain]) -> int | None:
         """Store a page; return when all of it is on disk.
@@ -76,6 +86,18 @@ class Intake:
 
     async def take(self, inbound: Inbound) -> None:
         """Store one message."""
+        query = None if self._buttons is None else self._buttons.expect(inbound)
+        if query is None or self._buttons is None:
+            await self._accept(inbound)
+            return
+        try:
+            await self._accept(inbound)
+        except BaseException:
+            self._buttons.forget(query)
+            raise
+        self._buttons.begin(query)
+
+    async def _accept(self, inbound: Inbound) -> None:
         facts = self._facts
         await self._edge.accept(inbound, facts=facts or None)
         self._facts = {}

@@ -23,6 +23,17 @@ CONFLICT_S: Final = 60.0
 """How long another consumer is taken for one that is about to end."""
 CONFLICT_PAUSE_S: Final = 3.0
 """The server spaces such answers by so much; asking more often brings nothing."""
+COURTESY_S: Final = 5.0
+"""How long a call that the start can do without is waited for."""
+
+BUTTONS_S: Final = 2.0
+"""How long a handler may take to answer a button by itself, seconds."""
+BUTTON_CALL_S: Final = 5.0
+BUTTON_CALLS: Final = 8
+"""Answers to buttons under way at once: sends have the other connections."""
+BUTTONS: Final = 256
+"""Buttons that wait for an answer at once; more are left as they are."""
+
 _BASE_S: Final = 0.5
 _MOST_S: Final = 30.0
 
@@ -68,8 +79,13 @@ class Floods:
 
 
 __all__ = [
+    "BUTTONS",
+    "BUTTONS_S",
+    "BUTTON_CALLS",
+    "BUTTON_CALL_S",
     "CONFLICT_PAUSE_S",
     "CONFLICT_S",
+    "COURTESY_S",
     "EMPTY_S",
     "LIMITS",
     "PAGE",

@@ -19,8 +19,9 @@ from ...actors.errors import BusError, Code, Permanence
 from ...actors.message import MAX_RAW_BYTES
 from ...actors.plain import Plain
 from ...actors.strict_json import loads
-from ..base import Inbound
+from ..base import Edge, Inbound
 from .api import Api
+from .courtesy import Courtesy
 from .intake import Intake
 from .wire import Refusal
 
@@ -142,16 +143,20 @@ class WebhookApp:
 async def serve_webhook(
     hook: Webhook,
     api: Api,
+    edge: Edge,
     intake: Intake,
     allowed: Sequence[str] | None,
     *,
+    chance: Callable[[], float],
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Listen, tell the platform where, and serve until cancelled.
 
+    A platform that cannot be reached may know the address from an earlier start: the bot counts as started then, and
+    goes on trying to tell it.
+
     Raises:
         BusError: ADAPTER_FAILED, the platform refuses the web hook.
-        CallFailed: It could not be told.
     """
     from .serving import serve_app  # noqa: PLC0415 (needs hypercorn, which a bot that polls does not)
 
@@ -174,7 +179,12 @@ async def serve_webhook(
             }
             if allowed is not None:
                 fields["allowed_updates"] = list[Plain](allowed)
-            answer = await api.call("setWebhook", fields)
+            tell = Courtesy(lambda: api.call("setWebhook", fields), "the web hook is not set", edge, chance)
+            answer = await tell.once()
+            if answer is None:
+                task_status.started()
+                task_status = trio.TASK_STATUS_IGNORED
+                answer = await tell.insist()
             if isinstance(answer, Refusal):
                 raise BusError(Code.ADAPTER_FAILED, f"the web hook is refused: {answer.description}")
         task_status.started()

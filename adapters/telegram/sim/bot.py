@@ -157,6 +157,10 @@ class SimBot:
         self._tell()
         return call
 
+    async def wait_called(self) -> None:
+        """Until the next call is made."""
+        await self._called.wait()
+
     async def wait_sent(self, count: int) -> None:
         """Until so many messages were made."""
         while len(self.sent()) < count:
