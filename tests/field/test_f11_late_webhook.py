@@ -68,7 +68,7 @@ async def test_a_slow_handler_delays_no_answer() -> None:
             Runtime.open(topology, store=open_memory(), adapters=[adapter], grace_s=0) as runtime,
             calling(f"http://127.0.0.1:{hook.port}") as client,
         ):
-            with trio.fail_after(5):
+            with trio.fail_after(30):
                 answers = [await client.post("/telegram", content=UPDATE) for _ in range(2)]
                 await began.wait()
                 async with trio.open_nursery() as nursery:

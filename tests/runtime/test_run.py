@@ -85,12 +85,12 @@ def test_a_signal_at_any_time_is_a_clean_stop(tmp_path: Path, number: signal.Sig
     """Also while the channel has not started, and as soon as it has."""
     with bot(tmp_path, how) as process:
         process.send_signal(number)
-        _, stderr = process.communicate(timeout=20)
+        _, stderr = process.communicate(timeout=60)
 
     assert process.returncode == 0
     assert [event["event"] for event in events(stderr)] == ["store.opened"]
     assert "Traceback" not in stderr
     with bot(tmp_path, how) as process:
         process.send_signal(number)
-        _, stderr = process.communicate(timeout=20)
+        _, stderr = process.communicate(timeout=60)
     assert [event["clean"] for event in events(stderr)] == [True]

@@ -68,7 +68,7 @@ def test_every_message_is_said_by_exactly_one() -> None:
 
 # Each with what the comparison has to say of it, at the least.
 FAULTS = {
-    "lose-at-recovery:1": "wanted",
+    "lose-at-recovery:1": "done with 1 crashes",
     "swap-messages:5": "before",
     "swap-sends:5": "before",
     "send-twice:40": "twice under one claim",

@@ -46,7 +46,7 @@ def test_log_that_was_never_begun_anew_is_emptied_at_its_cap(
     assert size_of_log(path) > 100_000
     assert checkpointer.runs == 0
     writer.execute("INSERT INTO t VALUES (zeroblob(200000))")
-    assert checkpointer.over.acquire(timeout=10)
+    assert checkpointer.over.acquire(timeout=60)
 
     assert (checkpointer.runs, checkpointer.busy) == (1, 0)
     assert size_of_log(path) == 0
@@ -69,16 +69,16 @@ def test_reader_that_never_ends_is_counted_and_the_log_emptied_after_it(
     reader.execute("BEGIN")
     reader.execute("SELECT count(*) FROM t").fetchall()
     writer.execute("INSERT INTO t VALUES (zeroblob(100000))")
-    assert checkpointer.over.acquire(timeout=10)
+    assert checkpointer.over.acquire(timeout=60)
     writer.execute("INSERT INTO t VALUES (zeroblob(100000))")
-    assert checkpointer.over.acquire(timeout=10)
+    assert checkpointer.over.acquire(timeout=60)
 
     assert checkpointer.busy == checkpointer.runs == 2
     assert checkpointer.log_pages > 40
     log_bytes = size_of_log(path)
     reader.execute("COMMIT")
     writer.execute("INSERT INTO t VALUES (zeroblob(10))")
-    assert checkpointer.over.acquire(timeout=10)
+    assert checkpointer.over.acquire(timeout=60)
     assert checkpointer.busy == 2
     assert size_of_log(path) == 0 < log_bytes
     checkpointer.stop()
