@@ -166,7 +166,7 @@ class SendLine(Generic[J]):
             self._bot_paused_s = until_s = max(self._bot_paused_s, until_s)
         else:
             self._paused_s[chat_id] = until_s = max(self._paused_s.get(chat_id, until_s), until_s)
-        self._sweep_later(wait_s)
+        self._sweep_later()
         self._look_again(lambda entry: chat_id is None or entry.chat.id == chat_id)
         return until_s - trio.current_time()
 
@@ -267,7 +267,7 @@ class SendLine(Generic[J]):
         rate = self._rate_of(chat)
         if rate is not None:
             self._full_s[chat.id] = after_take(rate, self._full_s.get(chat.id, -math.inf), now_s)
-            self._sweep_later(_SWEEP_S)
+            self._sweep_later()
 
     def _return_start(self) -> None:
         self._starts_left = max(self._starts_left, 1)
@@ -380,10 +380,10 @@ class SendLine(Generic[J]):
             entry.again()
         self._serve()
 
-    def _sweep_later(self, wait_s: float) -> None:
+    def _sweep_later(self) -> None:
         if not self._sweep_told:
             self._sweep_told = True
-            self._alarms.after(max(_SWEEP_S, wait_s), self._sweep)
+            self._alarms.after(_SWEEP_S, self._sweep)
 
     def _sweep(self) -> None:
         """Forget the chats whose bucket is full and whose pause is over."""
@@ -394,7 +394,7 @@ class SendLine(Generic[J]):
         if self._bot_paused_s <= now_s:
             self._bot_paused_s = -math.inf
         if self._full_s or self._paused_s or self._bot_paused_s > now_s:
-            self._sweep_later(_SWEEP_S)
+            self._sweep_later()
 
 
 __all__ = ["SendLine"]

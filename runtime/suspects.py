@@ -5,7 +5,8 @@ everything else, and at most half as many at once as were in flight at the last 
 process is alone in the end; only then is it blamed, and at five blames it is dead. No innocent one dies with it.
 
 One whose turn has failed since then, and that waits for its next try, killed nothing when it ran: it keeps its count,
-and nobody waits for it.
+and nobody waits for it. Nor for one behind another of its conversation, which cannot run before that has ended: the
+parts of an album, which the turn of the first takes along, or which run one by one where albums are no longer taken.
 """
 
 from __future__ import annotations
@@ -78,9 +79,12 @@ def recover(
     )
     stored = {record.id: record for record in waiting}
     after = stored | {move.after.id: move.after for move in moves}
+    firsts: dict[str, InboxRecord] = {}
+    for row in sorted(filter(is_suspect, after.values()), key=_place):
+        firsts.setdefault(row.conversation_key, row)
     return Recovery(
         moves=moves,
-        suspects=tuple(sorted((row for row in after.values() if runs_first(row, now_us)), key=_place)),
+        suspects=tuple(row for row in firsts.values() if runs_first(row, now_us)),
         at_once=max(1, turns // 2),
         turns=turns,
     )

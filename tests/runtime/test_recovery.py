@@ -13,6 +13,7 @@ from shardline.adapters.base import ChannelCaps, Inbound, NotSent, Outbound, Sen
 from shardline.storage.memory import MemoryDatabase, open_memory
 from shardline.storage.records import InboxStatus, OutboxState, StoredInbox
 from shardline.testing import FakeChannel
+from tests.kits.albums import album_bot, part
 from tests.kits.bots import check_all_done, check_counted, counting_bot, texts_to, until_quiet
 
 START_US = 1_767_225_600_000_000
@@ -94,6 +95,25 @@ async def test_nobody_waits_for_a_suspect_whose_next_try_is_hours_away(autojump_
         assert trio.current_time() - began < 60
         await until_quiet(runtime, 4_000)
         assert texts_to("a", channel) == ["slow"]
+
+
+async def test_an_album_of_suspects_that_is_no_album_any_more_holds_nobody_up(
+    autojump_clock: MockClock,
+) -> None:
+    """Its first part failed, and its next try waited for the parts behind it to run first: for ever."""
+    database, channel = MemoryDatabase(), FakeChannel("fake")
+    whole, _ = album_bot(60.0)
+    async with Runtime.open(whole, store=open_memory(database=database), adapters=[channel]) as runtime:
+        for number in range(3):
+            await channel.read(part(number, text=str(number)))
+    # As two kills in the album's turn leave it.
+    database.source.connect().execute("UPDATE inbox SET crashes = 2")
+    single, turns = album_bot(None, fails=1)
+    async with Runtime.open(single, store=open_memory(database=database), adapters=[channel]) as runtime:
+        await channel.say("2", "hello")
+        await until_quiet(runtime, 60)
+
+    assert sorted(text for (text,) in turns) == ["0", "0", "1", "2", "hello"]
 
 
 async def test_rows_whose_handler_vanished_are_parked_once_and_go_on_after_requeue(

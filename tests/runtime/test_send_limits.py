@@ -214,6 +214,21 @@ async def test_chats_cost_memory_only_while_their_bucket_fills(autojump_clock: t
         assert bot.runtime.status().channels["fake"].limited_chats == 0
 
 
+async def test_a_long_pause_of_one_chat_keeps_no_other_in_memory(autojump_clock: trio.abc.Clock) -> None:
+    """A start with an hour's pause of one chat: until its end the buckets of all others were kept too."""
+    flood = NotSent(Code.RATE_LIMITED, Permanence.TRANSIENT, retry_after_s=3_600, scope="chat")
+    channel = TimedChannel(caps=limited(chat=Rate(1.0), concurrency=64), answers={"flood": [flood]})
+    async with Harness(echo(), channels=[channel]) as bot:
+        await bot.say("fake:0", "flood")
+        await bot.settle(until_s=1)
+        await bot.crash()
+        for number in range(1, 101):
+            await bot.say(f"fake:{number}", "hi")
+        await bot.settle(until_s=5)
+        await bot.advance(120)
+        assert bot.runtime.status().channels["fake"].limited_chats == 1
+
+
 async def test_a_send_that_waits_for_its_rate_can_be_cancelled(autojump_clock: trio.abc.Clock) -> None:
     channel = TimedChannel(caps=limited(chat=Rate(0.1)))
     async with Harness(echo(), channels=[channel]) as bot:

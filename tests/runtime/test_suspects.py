@@ -77,6 +77,19 @@ def test_a_suspect_that_waits_for_its_next_try_keeps_nobody_waiting() -> None:
     assert [row.id for row in recovery.suspects] == [0]
 
 
+def test_of_a_conversation_the_first_suspect_alone_runs_first() -> None:
+    """Parts of an album that now run one by one: those behind it cannot run before it has ended."""
+    rows = [attrs.evolve(_row(n), conversation_key="fk:0", crashes=1) for n in (4, 8)]
+    together = recover([*rows, _row(1, crashes=1)], now_us=1)
+    waiting = [
+        attrs.evolve(rows[0], crashes=2, status=InboxStatus.FAILED, next_at_us=100, wait_us=3_600),
+        attrs.evolve(rows[1], crashes=2, status=InboxStatus.QUEUED),
+    ]
+
+    assert [row.id for row in together.suspects] == [4, 1]
+    assert recover([], waiting=waiting, now_us=1).suspects == ()
+
+
 def test_a_row_both_found_and_listed_counts_once() -> None:
     row = _row(1, crashes=2, blames=MAX_BLAMES - 2)
     blamed = recover([row], waiting=[row], now_us=1)
