@@ -60,5 +60,5 @@ def test_each_check_finds_its_faults_and_no_others(spark: SparkSession, tmp_path
     }
     html = page.read_text()
     assert "text 1" not in html
-    assert html.count("<svg") == 4
+    assert html.count("<svg") == 6
     assert all(f"<h2>{check.name}: " in html for check in checks)

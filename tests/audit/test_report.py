@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import subprocess
 from html.parser import HTMLParser
@@ -14,15 +16,17 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the extra `audit` is not installed")
 
+from shardline.storage.audit.charts import plot
 from shardline.storage.audit.checks.base import Severity
-from shardline.storage.audit.report import write_report
+from shardline.storage.audit.manifest import BadExport
+from shardline.storage.audit.report import said_detail, write_report
 from shardline.storage.audit.run import Outcome, Summary
 
 pytestmark = pytest.mark.spark
 
 HOUR_US = 3_600_000_000
 EVIL = "<script>alert(1)</script>"
-VOID = {"meta", "line", "circle", "polyline", "rect"}
+VOID = {"br", "meta", "line", "circle", "polyline", "rect"}
 CHECK = "stuck_pending"
 MEASURES: dict[str, list[dict[str, int | float | str | None]]] = {
     "latency": [
@@ -120,9 +124,9 @@ def test_the_page_is_whole_and_by_itself(page: Path) -> None:
     assert parser.open == []
     assert parser.links == []
     assert not {"script", "link", "img", "iframe", "object"} & set(parser.seen)
-    assert parser.seen.count("svg") == 4
-    # Only what was found has a bar.
-    assert parser.seen.count("rect") == 1
+    assert parser.seen.count("svg") == 5
+    # Only what was found has a bar, and the one number of attempts.
+    assert parser.seen.count("rect") == 2
     assert f"text-anchor=end>{CHECK}</text>" in text
     assert parser.seen.count("polyline") == 6
     assert "prefers-color-scheme: dark" in text
@@ -134,13 +138,74 @@ def test_the_page_is_whole_and_by_itself(page: Path) -> None:
     assert "url(" not in text
 
 
+def test_the_page_begins_with_what_was_found(page: Path) -> None:
+    text = page.read_text()
+
+    assert "1 check ran, found 60 errors and 0 warnings; 1 check could not be run." in text
+    assert "1 store, copied" in text
+
+
+def test_a_measure_that_failed_is_told_and_the_rest_is_shown(page: Path) -> None:
+    out = page.parent
+    json = import_module("json")
+    summary = json.loads((out / "summary.json").read_text())
+    summary["measures_failed"] = {"latency": EVIL}
+    (out / "summary.json").write_text(json.dumps(summary))
+    for file in (out / "measure/latency").iterdir():
+        file.unlink()
+    (out / "measure/latency").rmdir()
+    write_report(out, page, now_us=0)
+    text = page.read_text()
+
+    assert text.count("<p class=bad>Could not be taken: &lt;script&gt;") == 2
+    assert "1 measure could not be taken." in text
+    assert f"<h2>{CHECK}: 60</h2>" in text
+
+
+def test_a_damaged_file_of_results_is_named(page: Path) -> None:
+    [file] = (page.parent / "measure/attempts").iterdir()
+    file.write_bytes(file.read_bytes()[:40])
+
+    with pytest.raises(BadExport, match="is damaged"):
+        write_report(page.parent, page, now_us=0)
+
+
+def test_each_of_many_channels_has_its_own_line_and_name() -> None:
+    drawn = plot({f"channel-{number}": [(0, 1.0), (HOUR_US, 2.0)] for number in range(20)}, "ms")
+    looks = re.findall(r"stroke='([^']*)' stroke-width=2 stroke-dasharray='([^']*)'", drawn)
+
+    assert len(set(looks)) == 20
+    assert all(f"</i>channel-{number}</span>" in drawn for number in range(20))
+    assert "2 ms" in drawn
+
+
+def test_one_hour_is_named_once() -> None:
+    assert plot({"fake": [(HOUR_US, 0.0)]}).count("1970-01-01 01:00") == 1
+
+
+@pytest.mark.parametrize(
+    ("detail", "said"),
+    [
+        ('{"age_s":7214,"status":"failed"}', "age_s=7214 status=failed"),
+        ('{"from":"","why":"not allowed"}', "from='' why='not allowed'"),
+        ("no JSON", "no JSON"),
+        ("[1]", "[1]"),
+        (None, ""),
+    ],
+)
+def test_a_detail_is_shown_for_people(detail: str | None, said: str) -> None:
+    assert said_detail(detail) == said
+
+
 @pytest.mark.long
 def test_a_browser_shows_it_light_and_dark(page: Path) -> None:
-    browser = next(
-        (found for name in ("chromium", "chromium-browser") if (found := shutil.which(name))), None
-    )
+    names = (os.environ.get("SHARDLINE_TEST_BROWSER", ""), "chromium", "chromium-browser")
+    browser = next((found for name in names if name and (found := shutil.which(name))), None)
     if browser is None:
-        pytest.skip("there is no chromium on the path: install it, and this test looks at the page")
+        pytest.skip(
+            "there is no chromium on the path: install it, or name one like it in SHARDLINE_TEST_BROWSER, and this"
+            " test looks at the page"
+        )
     shots: list[bytes] = []
     for scheme in ("0", "1"):
         shot = page.with_name(f"{scheme}.png")
