@@ -29,6 +29,7 @@ Word = Literal[
     "log_grown",
     "intake_paused",
     "turns_overdue",
+    "suspects_first",
     "breaker_open",
     "channel_stopped",
     "channel_paused",
@@ -86,6 +87,7 @@ class Facts:
         moved: Which of its files is no longer at its path.
         log_bytes: Length of the store's write-ahead log.
         edges: Adapters by name, as their supervisor sees them, and what they say of themselves.
+        suspects: Messages of before a crash that run before all others, which wait for them.
         dead: Messages and sends that died in this run.
     """
 
@@ -94,6 +96,7 @@ class Facts:
     log_bytes: int
     intake: IntakeStatus
     overdue_turns: int
+    suspects: int
     breakers: tuple[BreakerStatus, ...]
     channels: Mapping[str, ChannelStatus]
     edges: tuple[ChildStatistics, ...]
@@ -152,6 +155,14 @@ def judge(facts: Facts) -> Iterator[Reason]:
             state=HealthState.DEGRADED,
             text=f"{facts.overdue_turns:,} turns run longer than {TURN_OVERDUE_S:.0f} s or their limit",
             action="`shardline status` names them; look at what their handlers wait for, and set `timeout_s`.",
+        )
+    if facts.suspects:
+        yield Reason(
+            word="suspects_first",
+            state=HealthState.DEGRADED,
+            text=f"the bot crashed more than once: of its messages {facts.suspects:,} may be why; these run first,"
+            " and all others wait",
+            action="Nothing; it goes on once each has run. `shardline status` names what runs.",
         )
     yield from _breakers(facts.breakers)
     for name, channel in facts.channels.items():

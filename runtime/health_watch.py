@@ -75,6 +75,7 @@ class HealthWatch:
             log_bytes=condition.log.size_bytes if condition.log.pinned_s else 0,
             intake=services.intake.status(),
             overdue_turns=running_turns(services).overdue,
+            suspects=len(services.gate.awaited),
             breakers=breaker_statuses(services),
             channels={name: channel_status(delivery) for name, delivery in services.deliveries.items()},
             edges=tuple(self._statistics()),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ..actors.errors import BusError, Code
 from ..actors.value import changed
 from .parts import PART_STEP, part_rows
+from .split import length_of
 
 if TYPE_CHECKING:
     from ..storage.records import OutboundContent, OutboxRecord, StoredOutbox
@@ -31,8 +32,18 @@ def rows_of_send(
         BusError: as `part_rows` and `known_rows`.
     """
     rows = part_rows(record, content, services)
-    # A single part adds nothing to what is stored, so nobody looks.
-    return rows if len(rows) == 1 else known_rows(record, content, services) or rows
+    if len(rows) == 1 and (content.rich is not None or _was_one_part(record, content, services)):
+        return rows
+    return known_rows(record, content, services) or rows
+
+
+def _was_one_part(record: OutboxRecord, content: OutboundContent, services: Services) -> bool:
+    """Whether a text that is one part now was one ever since: nobody then looks what is stored.
+
+    A channel's length changes by no more than half; of a shorter text one part is all there can be.
+    """
+    caps = services.deliveries[record.channel].adapter.caps
+    return 2 * length_of(content.text, caps.unit) <= caps.max_text
 
 
 def known_rows(

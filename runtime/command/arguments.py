@@ -32,7 +32,13 @@ _STATES: Final = (*OutboxState, "held")
 _KINDS: Final[Mapping[List, Kind | None]] = {"inbox": "in", "outbox": "out", "dlq": None, "timers": None}
 _ROW: Final = re.compile(r"(?:(in|out)-)?([0-9]{1,18})")
 _AGE: Final = re.compile(r"([0-9]{1,9})(s|m|h|d|w)")
+_SHOWN: Final = 80
 _UNIT_S: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+
+def shown(text: str) -> str:
+    """What was typed as an error shows it: quoted, and of a long one the beginning."""
+    return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}… ({len(text):,} characters)"
 
 
 def now_us() -> int:
@@ -67,10 +73,10 @@ def _given(arguments: Sequence[str], listing: List) -> dict[str, str]:
         name, equals, value = argument.partition("=")
         if not equals:
             raise Problem(
-                f"{argument!r} is no filter: write field=value; fields: {', '.join(FIELDS[listing])}"
+                f"{shown(argument)} is no filter: write field=value; fields: {', '.join(FIELDS[listing])}"
             )
         if name not in FIELDS[listing]:
-            raise Problem(f"unknown field {name!r}; fields: {', '.join(FIELDS[listing])}")
+            raise Problem(f"unknown field {shown(name)}; fields: {', '.join(FIELDS[listing])}")
         if name in given:
             raise Problem(f"{name} is given twice")
         given[name] = value
@@ -117,7 +123,7 @@ def parse_row(text: str, kind: Kind | None) -> RowId:
     match = _ROW.fullmatch(text)
     if match is None or (match[1] is None and kind is None):
         example = f"{kind}-7 or 7" if kind is not None else "in-7 (a message) or out-7 (a send)"
-        raise Problem(f"{text!r} is no id: write {example}")
+        raise Problem(f"{shown(text)} is no id: write {example}")
     said = cast("Kind | None", match[1]) or kind
     if said is None or kind not in {None, said}:
         raise Problem(f"{text} is a {'message' if said == 'in' else 'send'}: see `shardline {said}box`")
@@ -148,19 +154,19 @@ def parse_time(text: str, what: str) -> int:
         return us_from_rfc3339(text, what)
     except BusError:
         raise Problem(
-            f"{what} {text!r} is no time: write 2026-02-16T11:12:00Z, or how long ago: 90s, 15m, 2h, 7d, 1w"
+            f"{what} {shown(text)} is no time: write 2026-02-16T11:12:00Z, or how long ago: 90s, 15m, 2h, 7d, 1w"
         ) from None
 
 
 def _one_of(name: str, value: str, known: Sequence[str]) -> str:
     if value not in known:
-        raise Problem(f"unknown {name} {value!r}; there are: {', '.join(known)}")
+        raise Problem(f"unknown {name} {shown(value)}; there are: {', '.join(known)}")
     return value
 
 
 def _number(name: str, value: str) -> int:
     if re.fullmatch(r"[0-9]{1,18}", value) is None:
-        raise Problem(f"{name} {value!r} is no number")
+        raise Problem(f"{name} {shown(value)} is no number")
     return int(value)
 
 
@@ -173,4 +179,5 @@ __all__ = [
     "parse_row",
     "parse_time",
     "parse_timer_filters",
+    "shown",
 ]

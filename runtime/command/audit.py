@@ -12,10 +12,10 @@ import click
 from ..run import ExitCode
 from .arguments import now_us, parse_time
 from .audit_chain import verify_chain
+from .audit_results import show_results
 from .audit_spark import folders_argument, master_option, need, reading, spark_problems
 from .audit_watch import watch
 from .options import TEXT
-from .output import show_table
 from .paths import check_output, check_store
 from .problem import Problem
 from .screen import counting_bar, notice
@@ -133,7 +133,7 @@ def copy(store: Path, target: Path) -> None:
     need("pyspark", "pyarrow")
     from ...storage.audit.snapshot import copy_store  # noqa: PLC0415
 
-    check_store(store)
+    check_store(store, "STORE")
     check_output("--to", target)
     with spark_problems():
         copy_store(store, target)
@@ -145,7 +145,7 @@ def _export(stores: tuple[Path, ...], folder: Path) -> None:
     from ...storage.audit.manifest import BadExport  # noqa: PLC0415
 
     for store in stores:
-        check_store(store)
+        check_store(store, "STORE")
     for store in stores:
         try:
             with counting_bar("rows") as progress:
@@ -165,7 +165,9 @@ def _run(folders: tuple[Path, ...], out: Path, checks: str | None, since: str | 
         known = known_checks()
         picked = pick_checks(None if checks is None else checks.split(","), known)
         with reading(folders, master) as exported, counting_bar("checks") as progress:
-            return run_audit(exported, out, picked, known=known, since_us=since_us, progress=progress)
+            summary = run_audit(exported, out, picked, known=known, since_us=since_us, progress=progress)
+        show_results(summary, out)
+    return summary
 
 
 def _report(out: Path, page: Path) -> None:
@@ -182,21 +184,6 @@ def _report(out: Path, page: Path) -> None:
 def _end(summary: Summary, fail_on: str) -> None:
     from ...storage.audit.checks.base import Severity  # noqa: PLC0415
 
-    show_table(
-        ("check", "severity", "status", "rows#", "findings#", "seconds#", "error"),
-        [
-            (
-                one.check,
-                one.severity,
-                one.status,
-                one.rows_scanned,
-                one.findings,
-                one.seconds or None,
-                one.error,
-            )
-            for one in summary.checks
-        ],
-    )
     if not summary.is_complete:
         raise Problem("not everything could be run; see the table, and `measures_failed` in the summary")
     if fail_on != "never" and summary.found(Severity(fail_on)):

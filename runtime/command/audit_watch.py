@@ -47,7 +47,7 @@ def watch(stores: tuple[Path, ...], out: Path, every_s: float, once: bool, maste
     from ...storage.audit.watch import problem_of, start_watch  # noqa: PLC0415
 
     for store in stores:
-        check_store(store)
+        check_store(store, "STORE")
     found = 0
 
     def tell(told: Told) -> None:

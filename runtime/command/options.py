@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from ...actors.text import has_lone_surrogate
+from .arguments import shown
 from .problem import Problem
 
 MAX_LIMIT = 100_000
@@ -38,7 +39,7 @@ class Seconds(click.FloatRange):
     def convert(self, value: float, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Check it; a number that is none is refused as one out of range is."""
         if math.isnan(float(super().convert(value, param, ctx))):
-            self.fail(f"{value!r} is no length of time", param, ctx)
+            self.fail(f"{shown(value)} is no length of time", param, ctx)
         return float(value)
 
 

@@ -88,9 +88,12 @@ def check_output(option: str, path: Path) -> None:
     _check_folder(option, path.parent)
 
 
-def check_store(path: Path) -> None:
+def check_store(path: Path, named: str = "--store") -> None:
     """Refuse a store to look at that is not there, no regular file, or not readable. Nothing is opened.
 
+    Args:
+        path: Of the store.
+        named: How the command calls it.
     Raises:
         Problem: exit code 2, with what to do; 1, its owner has it open and it is gone.
     """
@@ -98,15 +101,15 @@ def check_store(path: Path) -> None:
         mode = path.lstat().st_mode
     except FileNotFoundError:
         _check_gone(path)
-        raise Problem(f"--store {path} does not exist; give the path of a store") from None
+        raise Problem(f"{named} {path} does not exist; give the path of a store") from None
     except (OSError, ValueError) as error:
-        raise Problem(f"--store {path} cannot be used: {_reason(error)}") from None
+        raise Problem(f"{named} {path} cannot be used: {_reason(error)}") from None
     if stat.S_ISLNK(mode):
-        raise Problem(f"--store {path} is a symbolic link; give the path of the file itself")
+        raise Problem(f"{named} {path} is a symbolic link; give the path of the file itself")
     if not stat.S_ISREG(mode):
-        raise Problem(f"--store {path} is no regular file; give the path of a store")
+        raise Problem(f"{named} {path} is no regular file; give the path of a store")
     if not os.access(path, os.R_OK):
-        raise Problem(f"--store {path} cannot be read; become its owner or change its permissions")
+        raise Problem(f"{named} {path} cannot be read; become its owner or change its permissions")
     _check_name(path)
 
 

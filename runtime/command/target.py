@@ -15,6 +15,7 @@ from typing import cast
 from ..channel import Adapter
 from ..run import ExitCode
 from ..topology import Topology
+from .arguments import shown
 from .problem import Problem
 
 _DEFAULT = "topology"
@@ -35,7 +36,7 @@ def load_module(target: str, *, with_traceback: bool) -> tuple[ModuleType, str]:
     if not colon:
         place, name = target, _DEFAULT
     if not place or not name:
-        raise Problem(f"{target!r} names no topology: write module:topology or path/to/file.py:topology")
+        raise Problem(f"{shown(target)} names no topology: write module:topology or path/to/file.py:topology")
     is_file = place.endswith(".py") or os.sep in place
     try:
         return (_from_file(Path(place)) if is_file else _by_name(place)), name

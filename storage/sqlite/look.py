@@ -177,7 +177,7 @@ def _read_current_meta(connection: apsw.Connection) -> StoreMeta:
         raise BusError(
             Code.STORE_MISMATCH,
             f"the store has schema {found.schema}, this version reads {newest}: upgrade it with"
-            " `shardline migrate`",
+            " `shardline migrate`; a bot that starts on it does that by itself",
             schema=found.schema,
         )
     return _read_meta(connection)

@@ -19,6 +19,7 @@ def test_all_in_one_finds_and_tells(tmp_path: Path) -> None:
     make_chats(store, chats=12)
     ends: list[int] = []
     said: list[str] = []
+    shown: list[str] = []
     for spoil in (False, True):
         if spoil:
             spoil_chains(store)
@@ -38,8 +39,12 @@ def test_all_in_one_finds_and_tells(tmp_path: Path) -> None:
         )
         ends.append(ended.returncode)
         said.append(ended.stderr)
+        shown.append(ended.stdout)
 
     assert ends == [0, 1], said
+    assert "hash_chain: " not in shown[0]
+    assert "\nhash_chain: 2\n" in shown[1], "the findings are on the terminal too"
+    assert shown[1].count("why=") == 2, shown[1]
     page = (out / "report.html").read_text()
     assert "hash_chain: 2" in page
     assert "<script" not in page

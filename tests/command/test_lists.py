@@ -80,6 +80,7 @@ def test_filters_choose(store: Path, listing: str, filters: list[str], expected:
         (["since=yesterday"], "since 'yesterday' is no time"),
         (["key=\udcff"], "is no UTF-8"),
         (["--after", "in-"], "'in-' is no id"),
+        (["red" * 5_000], "… (15,000 characters) is no filter"),
     ],
 )
 def test_a_wrong_argument_is_exit_2_and_says_what_is_known(
@@ -90,6 +91,7 @@ def test_a_wrong_argument_is_exit_2_and_says_what_is_known(
     assert ended.exit_code == 2
     assert ended.stdout == ""
     assert words.format(fields=", ".join(FIELDS[listing])) in ended.stderr
+    assert len(ended.stderr) < 400
 
 
 @pytest.mark.parametrize(

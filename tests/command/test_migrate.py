@@ -140,7 +140,10 @@ def test_an_older_store_is_sent_to_migrate(
     ended = operate(*command, "--store", store)
 
     assert ended.exit_code == 1
-    assert f"has schema {OLD}, this version reads {NEW}: upgrade it with `shardline migrate`" in ended.stderr
+    assert (
+        f"has schema {OLD}, this version reads {NEW}: upgrade it with `shardline migrate`; a bot"
+        in ended.stderr
+    )
 
 
 def test_doctor_says_that_the_schema_is_older(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,7 @@ WELL = Facts(
     log_bytes=LOG_WARN_BYTES,
     intake=OPEN,
     overdue_turns=0,
+    suspects=0,
     breakers=(),
     channels={},
     edges=(ChildStatistics(name="edge-fake", state=ChildState.RUNNING, restarts=3, crashes=3),),
@@ -68,6 +69,7 @@ def words(health: Health) -> list[tuple[str, str]]:
         (attrs.evolve(WELL, log_bytes=LOG_WARN_BYTES + 1), "log_grown", "degraded"),
         (attrs.evolve(WELL, intake=attrs.evolve(OPEN, is_paused=True)), "intake_paused", "degraded"),
         (attrs.evolve(WELL, overdue_turns=1), "turns_overdue", "degraded"),
+        (attrs.evolve(WELL, suspects=1), "suspects_first", "degraded"),
         (
             attrs.evolve(WELL, channels={"a": attrs.evolve(QUIET, is_stopped=True, code=Code.BAD_TOKEN)}),
             "channel_stopped",

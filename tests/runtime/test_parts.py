@@ -77,6 +77,32 @@ async def test_an_outbound_message_goes_out_in_parts_and_once(autojump_clock: Mo
         assert bot.sent("fake:1") == ["aaaa", "bb"]
 
 
+async def test_a_repeat_is_known_where_its_channel_takes_the_whole_text_by_now(
+    autojump_clock: MockClock,
+) -> None:
+    """Stored in two parts; the next version of the channel takes it in one, and the repeat was refused."""
+    topology = Topology()
+
+    @topology.on("chat.message")
+    async def answer(ctx: Context, message: BusMessage) -> None:
+        ctx.send("fake", "fake:other", "aaaabb", idempotency_key="mine")
+
+    channel = FakeChannel("fake", SHORT)
+    async with Harness(topology, channels=[channel]) as bot:
+        await bot.say("fake:1", "once")
+        await bot.runtime.publish(outbound("aaaabb", "k"))
+        await bot.settle()
+        channel.caps = ChannelCaps(max_text=8)
+        await bot.crash()
+        await bot.say("fake:1", "again")
+        again = await bot.runtime.publish(outbound("aaaabb", "k"))
+        await bot.settle()
+
+        assert again.duplicate
+        assert bot.dead() == []
+        assert [bot.sent(key) for key in ("fake:other", "fake:1")] == [["aaaa", "bb"]] * 2
+
+
 @pytest.mark.parametrize("other", ["aaaa", "aaaabc", "aaaabbbbcc", "xaaabb"])
 async def test_a_key_that_sent_another_text_is_refused_whole(autojump_clock: MockClock, other: str) -> None:
     async with Harness(bot_that("reply"), channels=[FakeChannel("fake", SHORT)]) as bot:
