@@ -39,7 +39,7 @@ class Seconds(click.FloatRange):
     def convert(self, value: float, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Check it; a number that is none is refused as one out of range is."""
         if math.isnan(float(super().convert(value, param, ctx))):
-            self.fail(f"{shown(value)} is no length of time", param, ctx)
+            self.fail(f"{shown(str(value))} is no length of time", param, ctx)
         return float(value)
 
 
