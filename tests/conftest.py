@@ -1,6 +1,7 @@
 """Kits hold assertions: pytest explains theirs as it does a test's. Each test finds the logs as a library does."""
 
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,12 @@ pytest.register_assert_rewrite(
     *(f"tests.kits.{path.stem}" for path in Path(__file__).with_name("kits").glob("*.py"))
 )
 
-# Whoever runs the tests in the background may have told its children to ignore a Ctrl-C; tests send it to theirs.
+# Whoever runs the tests in the background may have told its children to ignore a Ctrl-C or the end of the terminal;
+# tests send both to theirs.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda _number, _frame: None)
 
 # How long an example takes says something about the machine, nothing about the promise.
 settings.register_profile("shardline", deadline=None)

@@ -37,6 +37,7 @@ th, td { text-align: left; vertical-align: top; padding: .25rem .6rem; border-bo
   overflow-wrap: normal; }
 th { white-space: nowrap; }
 .long { overflow-wrap: anywhere; min-width: 15rem; }
+.time { white-space: nowrap; }
 .id { overflow-wrap: anywhere; min-width: 7rem; }
 .number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
 .bad { color: var(--bad); font-weight: 600; }
@@ -55,6 +56,7 @@ svg { display: block; width: 100%; min-width: 40rem; height: auto; }
 }
 """
 _IDS: Final = frozenset({"store", "channel", "conversation_key", "ref_id", "code"})
+_TIMES: Final = frozenset({"at", "hour"})
 _TEXTS: Final = frozenset({"detail", "error"})
 
 Cell = int | float | str | None
@@ -278,7 +280,7 @@ def _failures(rows: Rows) -> list[Bar]:
 
 def _records(rows: Rows, *, of: int | None = None, leave_out: Sequence[str] = ()) -> str:
     names = [name for name in rows[0] if name not in leave_out]
-    numbers = {name for name in names if isinstance(rows[0][name], int) and name not in {"at", "hour"}}
+    numbers = {name for name in names if isinstance(rows[0][name], int) and name not in _TIMES}
     lines = ["".join(_cell(name, _shown(name, row[name])) for name in names) for row in rows[:_MOST_ROWS]]
     more = (len(rows) if of is None else of) - len(lines)
     rest = f"<p class=dim>and {more:,} more</p>" if more > 0 else ""
@@ -286,7 +288,7 @@ def _records(rows: Rows, *, of: int | None = None, leave_out: Sequence[str] = ()
 
 
 def _shown(name: str, value: Cell) -> Cell:
-    if name in {"at", "hour"} and isinstance(value, int):
+    if name in _TIMES and isinstance(value, int):
         return show_time(value, seconds=name == "at")
     return said_detail(value) if name == "detail" else value
 
@@ -303,6 +305,8 @@ def _cell(head: str, value: Cell) -> str:
     kind = " class=id" if head in _IDS and value else ""
     if head in _TEXTS and value:
         kind = " class=long"
+    if head in _TIMES and value:
+        kind = " class=time"
     return f"<td{kind}>{escape('' if value is None else str(value))}</td>"
 
 
