@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from importlib import import_module
 from pathlib import Path
@@ -64,8 +64,6 @@ Rows = list[dict[str, Cell]]
 
 
 class _Frame(Protocol):
-    num_rows: int
-
     def to_pylist(self) -> Rows: ...
 
 
@@ -114,19 +112,22 @@ def read_rows(folder: Path, most: int | None = None) -> Rows:
     """
     if not folder.is_dir():
         raise BadExport(f"{folder} is not there; run the audit again")
-    parquet = import_module("pyarrow.parquet")
     rows: Rows = []
-    for path in sorted(folder.glob("*.parquet")):
-        try:
-            for batch in cast("_File", parquet.ParquetFile(path)).iter_batches():
-                rows += batch.to_pylist()
-                if most is not None and len(rows) >= most:
-                    break
-        except (OSError, ValueError) as error:
-            raise BadExport(f"{path} is damaged: {error}; run the audit again") from error
+    for batch in _batches(folder):
+        rows += batch
         if most is not None and len(rows) >= most:
             break
     return sorted(rows, key=lambda row: [(value is not None, str(value).rjust(20)) for value in row.values()])
+
+
+def _batches(folder: Path) -> Iterator[Rows]:
+    parquet = import_module("pyarrow.parquet")
+    for path in sorted(folder.glob("*.parquet")):
+        try:
+            for batch in cast("_File", parquet.ParquetFile(path)).iter_batches():
+                yield batch.to_pylist()
+        except (OSError, ValueError) as error:
+            raise BadExport(f"{path} is damaged: {error}; run the audit again") from error
 
 
 def verdict(summary: Summary) -> str:

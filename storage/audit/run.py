@@ -148,7 +148,7 @@ def run_audit(
     try:
         rows = {name: exported.read_rows(name) for name in sorted(needed)}
     except _FAILURES as error:
-        raise BadExport(f"the files cannot be read: {_brief(error)}") from error
+        raise BadExport(f"the files cannot be read: {in_one_line(error)}") from error
     tables = {name: exported.table(name) for name in needed} | {"stores": exported.stores}
     with sharing(tables) as shared:
         run = _Run(exported, out, shared, rows, since_us, limits)
@@ -224,7 +224,7 @@ class _Run:
                 severity=check.severity,
                 status="failed",
                 seconds=_seconds(begun),
-                error=_brief(error),
+                error=in_one_line(error),
             )
         return Outcome(
             check=check.name,
@@ -246,7 +246,7 @@ class _Run:
             taken = measure.measure({name: self._tables[name] for name in measure.tables})
             taken.coalesce(1).write.parquet(str(self._out / "measure" / measure.name))
         except _FAILURES as error:
-            return _brief(error)
+            return in_one_line(error)
         return None
 
 
@@ -287,12 +287,12 @@ def _make_room(out: Path) -> None:
     (out / SUMMARY).touch()
 
 
-def _seconds(begun: float) -> float:
-    return round(time.perf_counter() - begun, 2)
-
-
-def _brief(error: Exception) -> str:
-    """An error in one line: of one from Java the cause, which comes last, and not the way to it."""
+def in_one_line(error: Exception) -> str:
+    """An error in short: of one from Java the cause, which comes last, and not the way to it."""
     first, *others = f"{type(error).__name__}: {error}".splitlines()
     causes = [line.removeprefix("Caused by: ") for line in others if line.startswith(("Caused by: ", ": "))]
     return f"{first} {causes[-1].removeprefix(': ')}"[:300] if causes else first[:300]
+
+
+def _seconds(begun: float) -> float:
+    return round(time.perf_counter() - begun, 2)

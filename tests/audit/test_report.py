@@ -20,7 +20,7 @@ from shardline.storage.audit.charts import plot
 from shardline.storage.audit.checks.base import Severity
 from shardline.storage.audit.manifest import BadExport
 from shardline.storage.audit.report import said_detail, write_report
-from shardline.storage.audit.run import Outcome, Summary
+from shardline.storage.audit.run import Outcome, Summary, in_one_line
 
 pytestmark = pytest.mark.spark
 
@@ -219,3 +219,31 @@ def test_a_browser_shows_it_light_and_dark(page: Path) -> None:
     assert all(shot.startswith(b"\x89PNG") for shot in shots)
     assert min(map(len, shots)) > 10_000
     assert shots[0] != shots[1]
+
+
+JAVA = """An error occurred while calling o853.parquet.
+: org.apache.spark.SparkException: Job aborted.
+\tat org.apache.spark.sql.errors.QueryExecutionErrors$.jobAborted(QueryExecutionErrors.scala:1)
+Caused by: java.io.IOException: No space left on device
+\t... 21 more
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        (
+            JAVA,
+            "ValueError: An error occurred while calling o853.parquet. java.io.IOException: No space left on device",
+        ),
+        (
+            JAVA[: JAVA.index("Caused")],
+            "ValueError: An error occurred while calling o853.parquet. "
+            "org.apache.spark.SparkException: Job aborted.",
+        ),
+        ("no such column\nat line 1", "ValueError: no such column"),
+        ("x" * 1_000, f"ValueError: {'x' * 288}"),
+    ],
+)
+def test_an_error_of_a_check_is_its_cause_in_one_line(said: str, line: str) -> None:
+    assert in_one_line(ValueError(said)) == line
