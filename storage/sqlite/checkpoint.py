@@ -12,7 +12,7 @@ import structlog
 from ..condition import LogState
 from .database import FileSource, close_connection
 from .faults import store_error
-from .settings import CHECKPOINT_PAGES, LOG_WARN_PAGES, MAX_LOG_PAGES, PAGE_BYTES
+from .settings import CHECKPOINT_PAGES, MAX_LOG_PAGES, PAGE_BYTES
 
 _BUSY_TIMEOUT_MS: Final = 200
 """Emptying the log holds the writer up while it waits for readers."""
@@ -98,5 +98,5 @@ class Checkpointer:
             self._pinned_since_s = None
         elif self._pinned_since_s is None:
             self._pinned_since_s = time.monotonic()
-        if is_pinned and self.log_pages >= LOG_WARN_PAGES:
-            self._empty_at = min(self._empty_at, LOG_WARN_PAGES)
+        if is_pinned:
+            self._empty_at = min(self._empty_at, MAX_LOG_PAGES)

@@ -18,12 +18,11 @@ PAGE_BYTES: Final = 4_096
 CHECKPOINT_PAGES: Final = 2_000
 """The write-ahead log is copied into the database from this many pages on."""
 
-LOG_WARN_PAGES: Final = 8_192
-"""A log of as many pages (32 MiB) that a reader has let grow is emptied when the reader has ended."""
+MAX_LOG_PAGES: Final = 8_192
+"""From this many pages (32 MiB) on the log is emptied even if the writer must wait for it.
 
-MAX_LOG_PAGES: Final = 16_384
-"""From this many pages (64 MiB) on the log is emptied even if the writer must wait for it."""
-
+A slow disk, or a reader that is in the way a few times, lets it grow to twice as much before it is.
+"""
 
 LOCK_WAIT_S: Final = 0.5
 """A caller that finds no owner owns the store while it decides; whoever starts just then outwaits it."""

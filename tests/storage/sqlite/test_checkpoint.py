@@ -54,6 +54,22 @@ def test_log_that_was_never_begun_anew_is_emptied_at_its_cap(
     source.discard(writer)
 
 
+def test_log_is_emptied_long_before_the_64_mib_it_may_have(tmp_path: Path) -> None:
+    """What is written while a slow disk copies, or while readers are in the way of a few tries, comes on top."""
+    path = tmp_path / "bot.db"
+    path.touch()
+    source = FileSource(path, Settings())
+    writer = source.connect()
+    writer.execute("CREATE TABLE t (a BLOB)")
+    checkpointer = WatchedCheckpointer(source)
+    writer.execute("INSERT INTO t VALUES (zeroblob(?))", (33 * 1024 * 1024,))
+    assert checkpointer.over.acquire(timeout=60)
+
+    assert size_of_log(path) == 0
+    checkpointer.stop()
+    source.discard(writer)
+
+
 def test_reader_that_never_ends_is_counted_and_the_log_emptied_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
