@@ -16,12 +16,12 @@ from typing import Protocol
 import attrs
 import structlog
 
+from benchmarks.pace import paced_sync_us
 from benchmarks.raw import Rate
 from benchmarks.raw_store import Sync
-from benchmarks.shim import Unavailable, restart_under_shim
+from benchmarks.shim import Unavailable, restart_under_shim, running_sync_us
 from shardline.runtime.collector import calm_collector
 
-FSYNC_US = 1_000
 QUICK_SECONDS = 0.3
 QUICK_ROUNDS = 3
 
@@ -125,14 +125,15 @@ def run_goals(name: str, title: str, goals: Sequence[Goal]) -> int:
     options = _arguments(name, title)
     rounds: int = options.rounds or (QUICK_ROUNDS if options.quick else 5)
     seconds: float = options.seconds or (QUICK_SECONDS if options.quick else 1.0)
-    shim = restart_under_shim(options.fsync_us)
+    sync_us = _sync_us(options.fsync_us)
+    shim = restart_under_shim(sync_us)
     if isinstance(shim, Unavailable):
         print(f"FULL is skipped, a disk of fixed latency cannot be made here: {shim.reason}", file=sys.stderr)
     # As `shardline.run` does for a bot.
     calm_collector()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     if not options.json:
-        print(_heading(None if shim else options.fsync_us, rounds, seconds))
+        print(_heading(None if shim else sync_us, rounds, seconds))
     chosen = [
         goal
         for goal in goals
@@ -160,6 +161,13 @@ def as_line(result: Result) -> str:
     )
 
 
+def _sync_us(asked: int | None) -> int:
+    if asked is not None:
+        return asked
+    running = running_sync_us()
+    return paced_sync_us() if running is None else running
+
+
 def _heading(fsync_us: int | None, rounds: int, seconds: float) -> str:
     load, _, _ = os.getloadavg()
     sync = "as long as the disk does" if fsync_us is None else f"{fsync_us} µs"
@@ -175,7 +183,11 @@ def _arguments(name: str, title: str) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds: a first look")
     parser.add_argument("--seconds", type=float, help="length of one run; 1")
     parser.add_argument("--rounds", type=int, help="interleaved rounds of each goal; 5")
-    parser.add_argument("--fsync-us", type=int, default=FSYNC_US, help="length of each sync, microseconds")
+    parser.add_argument(
+        "--fsync-us",
+        type=int,
+        help="length of each sync, microseconds; by default what is to this processor as 1,000 to that of the bars",
+    )
     parser.add_argument("--only", default="", help="only goals whose sync and name contain this")
     parser.add_argument("--folder", type=Path, help="where the files lie; a temporary folder by default")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")

@@ -16,6 +16,7 @@ from .argument_checks import check_filters, check_kind, check_page, check_row_id
 from .control.steps import purge_dead
 from .outbox_holds import is_held
 from .outbox_rules import Cancel, OutboxEvent, Requeue, ResolveDead, ResolveResend, ResolveSent
+from .shard_ask import ask_shard
 from .shard_messages import MoveSend
 from .shard_messages import Requeue as RequeueMessage
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from .control.hands import StoreHands
     from .services import Services
 
-_TIMEOUT_S = 30.0
 _PAGE_ROWS = 500
 Decision = Literal["sent", "resend", "dead"]
 _DECISIONS: dict[str, OutboxEvent] = {"sent": ResolveSent(), "resend": ResolveResend(), "dead": ResolveDead()}
@@ -75,8 +75,7 @@ class DeadLetters:
         Raises:
             BusError: NOT_FOUND; INVALID_TRANSITION, it is not dead or parked (any more).
         """
-        shard = self._services.shards[self.show(row_id).record.shard]
-        await shard.ref.ask(partial(RequeueMessage, row_id), timeout_s=_TIMEOUT_S)
+        await ask_shard(self._services, self.show(row_id).record.shard, partial(RequeueMessage, row_id))
 
     async def requeue_where(
         self,
@@ -244,8 +243,7 @@ class OutboxDesk:
         stored = self._services.store.reader.outbox(row_id)
         if stored is None:
             raise BusError(Code.NOT_FOUND, "no such send", row_id=row_id)
-        shard = self._services.shards[stored.record.shard]
-        await shard.ref.ask(partial(MoveSend, row_id, event), timeout_s=_TIMEOUT_S)
+        await ask_shard(self._services, stored.record.shard, partial(MoveSend, row_id, event))
 
 
 def _is_decision(value: object) -> bool:
