@@ -16,10 +16,10 @@ from typing import Protocol
 import attrs
 import structlog
 
-from benchmarks.pace import paced_sync_us
+from benchmarks.pace import REFERENCE_SYNC_US, set_pace, set_sync_us
 from benchmarks.raw import Rate
 from benchmarks.raw_store import Sync
-from benchmarks.shim import Unavailable, restart_under_shim, running_sync_us
+from benchmarks.shim import Unavailable, restart_under_shim
 from shardline.runtime.collector import calm_collector
 
 QUICK_SECONDS = 0.3
@@ -56,6 +56,7 @@ class Result:
     Attributes:
         lowest, highest: The ratios of the worst and the best round.
         is_met: Both bars are; None, there is none.
+        sync_us: Length of a sync where it followed the processor's pace, microseconds.
     """
 
     name: str
@@ -69,13 +70,15 @@ class Result:
     commits_per_message: float
     most_commits: float | None
     is_met: bool | None
+    sync_us: int | None = None
 
 
-def compare(goal: Goal, ours: Sequence[Rate], theirs: Sequence[Rate]) -> Result:
+def compare(goal: Goal, ours: Sequence[Rate], theirs: Sequence[Rate], syncs_us: Sequence[int] = ()) -> Result:
     """Judge a goal by its rounds.
 
     Args:
         ours, theirs: Shape (rounds,); the product's and raw SQLite's rate of each round.
+        syncs_us: Shape (rounds,); the length of a sync in each round, microseconds; empty, all had one.
     """
     ratios = [our.per_s / their.per_s for our, their in zip(ours, theirs, strict=True)]
     ratio = statistics.median(ratios)
@@ -97,20 +100,28 @@ def compare(goal: Goal, ours: Sequence[Rate], theirs: Sequence[Rate]) -> Result:
         commits_per_message=commits,
         most_commits=goal.most_commits,
         is_met=all(checks) if checks else None,
+        sync_us=round(statistics.median(syncs_us)) if syncs_us else None,
     )
 
 
-def measure(goal: Goal, *, rounds: int, seconds: float, folder: Path | None) -> Result:
-    """Run both sides of a goal `rounds` times, in random order within each round."""
+def measure(goal: Goal, *, rounds: int, seconds: float, folder: Path | None, is_paced: bool) -> Result:
+    """Run both sides of a goal `rounds` times, in random order within each round.
+
+    Args:
+        is_paced: The length of a sync is set by the processor's pace before each round.
+    """
     ours: list[Rate] = []
     theirs: list[Rate] = []
+    syncs_us: list[int] = []
     for _ in range(rounds):
+        if is_paced:
+            syncs_us.append(set_pace(folder))
         sides = [(goal.product, ours), (goal.raw, theirs)]
         random.shuffle(sides)
         for run, rates in sides:
             with tempfile.TemporaryDirectory(dir=folder) as place:
                 rates.append(run(Path(place, "bench.db"), seconds=seconds))
-    return compare(goal, ours, theirs)
+    return compare(goal, ours, theirs, syncs_us)
 
 
 def run_goals(name: str, title: str, goals: Sequence[Goal]) -> int:
@@ -125,15 +136,15 @@ def run_goals(name: str, title: str, goals: Sequence[Goal]) -> int:
     options = _arguments(name, title)
     rounds: int = options.rounds or (QUICK_ROUNDS if options.quick else 5)
     seconds: float = options.seconds or (QUICK_SECONDS if options.quick else 1.0)
-    sync_us = _sync_us(options.fsync_us)
-    shim = restart_under_shim(sync_us)
+    fixed_us: int | None = options.fsync_us
+    shim = restart_under_shim(REFERENCE_SYNC_US if fixed_us is None else fixed_us)
     if isinstance(shim, Unavailable):
         print(f"FULL is skipped, a disk of fixed latency cannot be made here: {shim.reason}", file=sys.stderr)
     # As `shardline.run` does for a bot.
     calm_collector()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     if not options.json:
-        print(_heading(None if shim else sync_us, rounds, seconds))
+        print(_heading(_sync_text(fixed_us, shim), rounds, seconds))
     chosen = [
         goal
         for goal in goals
@@ -141,7 +152,10 @@ def run_goals(name: str, title: str, goals: Sequence[Goal]) -> int:
     ]
     missed = 0
     for goal in chosen:
-        result = measure(goal, rounds=rounds, seconds=seconds, folder=options.folder)
+        is_paced = goal.sync == "FULL" and fixed_us is None
+        result = measure(goal, rounds=rounds, seconds=seconds, folder=options.folder, is_paced=is_paced)
+        if is_paced:
+            set_sync_us(REFERENCE_SYNC_US)
         missed += result.is_met is False
         print(json.dumps(attrs.asdict(result)) if options.json else as_line(result), flush=True)
     if not options.json:
@@ -155,26 +169,31 @@ def as_line(result: Result) -> str:
     most = "-" if result.most_commits is None else f"{result.most_commits:.3g}"
     verdict = {True: "met", False: "MISSED", None: ""}[result.is_met]
     spread = f"{result.lowest:.2f}-{result.highest:.2f}"
+    sync = "-" if result.sync_us is None else f"{result.sync_us}"
     return (
-        f"{result.sync:6} {result.name:41} {result.per_s:8.0f} {result.raw_per_s:8.0f} {result.ratio:7.2f}"
+        f"{result.sync:6} {result.name:41} {sync:>6} {result.per_s:8.0f} {result.raw_per_s:8.0f} {result.ratio:7.2f}"
         f" {spread:>12} {bar:>6} {result.commits_per_message:8.3f} {most:>6}  {verdict}".rstrip()
     )
 
 
-def _sync_us(asked: int | None) -> int:
-    if asked is not None:
-        return asked
-    running = running_sync_us()
-    return paced_sync_us() if running is None else running
+def _sync_text(fixed_us: int | None, shim: Unavailable | None) -> str:
+    if shim is not None:
+        return "as long as the disk does"
+    if fixed_us is not None:
+        return f"{fixed_us} µs"
+    return (
+        f"{REFERENCE_SYNC_US} µs, under FULL what is as much to this processor as that to the one of the bars"
+    )
 
 
-def _heading(fsync_us: int | None, rounds: int, seconds: float) -> str:
+def _heading(sync: str, rounds: int, seconds: float) -> str:
     load, _, _ = os.getloadavg()
-    sync = "as long as the disk does" if fsync_us is None else f"{fsync_us} µs"
     return (
         f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} processors, load {load:.1f}; "
-        f"each sync takes {sync}; {rounds} rounds of {seconds:g} s\n"
-        f"{'':48} {'ours/s':>8} {'raw/s':>8} {'ratio':>7} {'of rounds':>12} {'bar':>6} {'commits':>8} {'most':>6}"
+        f"each sync takes {sync}; "
+        f"{rounds} rounds of {seconds:g} s\n"
+        f"{'':48} {'sync':>6} {'ours/s':>8} {'raw/s':>8} {'ratio':>7} {'of rounds':>12} {'bar':>6} {'commits':>8}"
+        f" {'most':>6}"
     )
 
 
@@ -186,7 +205,7 @@ def _arguments(name: str, title: str) -> argparse.Namespace:
     parser.add_argument(
         "--fsync-us",
         type=int,
-        help="length of each sync, microseconds; by default what is to this processor as 1,000 to that of the bars",
+        help="length of each sync, microseconds; by default 1,000, and under FULL as much as the processor is slower",
     )
     parser.add_argument("--only", default="", help="only goals whose sync and name contain this")
     parser.add_argument("--folder", type=Path, help="where the files lie; a temporary folder by default")

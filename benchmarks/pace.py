@@ -1,46 +1,42 @@
-"""How long a sync has to take here, so that it is to this processor what 1 ms is to the one the bars come from.
+"""Gives a slower processor a slower disk, so that a ratio to raw SQLite says how good the code is.
 
-The rate under FULL with one message in flight is the disk's, with many it is the processor's: with syncs of a fixed
-length a ratio to raw SQLite one at a time says how fast the processor is as much as how good the code is. Raw SQLite
-without syncs is the measure of the processor: its rate there is known for the machine of the bars.
+With many messages in flight raw SQLite, one at a time, waits for the disk under FULL, and the product for the
+processor: with syncs of one length everywhere the ratio would say how fast the processor is. So a sync is made to be
+to this processor what 1 ms is to the one the bars come from. Raw SQLite without syncs is the measure of a processor;
+a shared machine's own pace moves by half within minutes, so it is measured before each round.
 """
 
-import json
-import os
-import subprocess
-import sys
+import ctypes
+import tempfile
+from pathlib import Path
+
+from benchmarks.raw import raw_chat
 
 REFERENCE_SYNC_US = 1_000
 REFERENCE_PER_S = 6_602
 """Messages of raw SQLite on the machine of the bars, NORMAL, three transactions each."""
-SECONDS = 0.5
-ROUNDS = 5
+SECONDS = 0.3
 
 
-def paced_sync_us() -> int:
-    """Measure raw SQLite with syncs that cost nothing, in a process of its own.
+def set_pace(folder: Path | None) -> int:
+    """Measure the processor now, and set the length of a sync by it. The preloaded library is loaded.
 
+    Args:
+        folder: Where the file of raw SQLite lies; a temporary folder by default.
     Returns:
-        Length of a sync, microseconds.
-    Raises:
-        subprocess.CalledProcessError: the measuring program failed; its own words are on standard error.
+        The length, microseconds.
     """
-    command = [
-        sys.executable,
-        "-m",
-        "benchmarks",
-        "raw",
-        "--sync",
-        "NORMAL",
-        "--fsync-us",
-        "0",
-        "--rows",
-        "1",
-    ]
-    command += ["--seconds", str(SECONDS), "--rounds", str(ROUNDS)]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=os.environ)
-    rates = {line["bench"]: line["messages_per_s"] for line in map(json.loads, done.stdout.splitlines())}
-    return sync_us_for(rates["raw_chat"])
+    set_sync_us(0)
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        rate = raw_chat(Path(place, "pace.db"), "NORMAL", SECONDS)
+    sync_us = sync_us_for(rate.per_s)
+    set_sync_us(sync_us)
+    return sync_us
+
+
+def set_sync_us(sync_us: int) -> None:
+    """Set the length of a sync in this process, microseconds, >= 0."""
+    ctypes.CDLL(None).shardline_set_sync_us(ctypes.c_long(sync_us))
 
 
 def sync_us_for(raw_per_s: float) -> int:

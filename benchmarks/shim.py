@@ -15,7 +15,6 @@ from pathlib import Path
 import attrs
 
 SOURCE = Path(__file__).with_name("fsync_shim.c")
-SHIM_NAME = "fsync_shim-"
 
 
 @attrs.frozen
@@ -43,7 +42,7 @@ def build_shim(folder: Path | None = None) -> Path | Unavailable:
     if compiler is None:
         return Unavailable("no C compiler: cc is not on the PATH")
     folder = cache_folder() if folder is None else folder
-    target = folder / f"{SHIM_NAME}{hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:16]}.so"
+    target = folder / f"fsync_shim-{hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:16]}.so"
     if target.exists():
         return target
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -67,12 +66,6 @@ def shim_environment(shim: Path, fsync_us: int, base: Mapping[str, str]) -> dict
     """
     others = [entry for entry in base.get("LD_PRELOAD", "").split(":") if entry and entry != str(shim)]
     return {**base, "LD_PRELOAD": ":".join([str(shim), *others]), "FSYNC_US": str(fsync_us)}
-
-
-def running_sync_us() -> int | None:
-    """The latency of a sync in this process, microseconds; None, the shim is not loaded."""
-    loaded = any(SHIM_NAME in entry for entry in os.environ.get("LD_PRELOAD", "").split(":"))
-    return int(os.environ["FSYNC_US"]) if loaded else None
 
 
 def restart_under_shim(fsync_us: int) -> Unavailable | None:
