@@ -66,20 +66,19 @@ _texts_of = cast("Texts", attrgetter(*_TEXT_FIELDS))
 
 # All of a message at once, for `is_plain`; the ids that every message has come first.
 _REQUIRED_IDS = 5
-_all_ids_of = cast(
-    "Callable[[BusMessage], tuple[str | None, ...]]",
-    attrgetter(
-        "id",
-        "conversation_key",
-        "idempotency_key",
-        "correlation_id",
-        "payload.message_id",
-        "participant_key",
-        "causation_id",
-        "payload.reply_to",
-        *(f"extensions.{name}" for name in _ID_FIELDS),
-    ),
+_OWN_IDS = (
+    "id",
+    "conversation_key",
+    "idempotency_key",
+    "correlation_id",
+    "payload.message_id",
+    "participant_key",
+    "causation_id",
+    "payload.reply_to",
 )
+IdsOf = Callable[["BusMessage"], tuple[str | None, ...]]
+_own_ids_of = cast("IdsOf", attrgetter(*_OWN_IDS))
+_all_ids_of = cast("IdsOf", attrgetter(*_OWN_IDS, *(f"extensions.{name}" for name in _ID_FIELDS)))
 _all_texts_of = cast(
     "Callable[[BusMessage], tuple[str | None, ...]]",
     attrgetter("payload.text", *(f"extensions.{name}" for name in _TEXT_FIELDS)),
@@ -229,11 +228,13 @@ def is_plain(message: BusMessage) -> bool:
         raise BusError(Code.INVALID_MESSAGE, f"a BusMessage is wanted, not {shown(message)}") from error
     if type(payload) is not MessageEnvelope or type(message.extensions) is not Extensions:
         return False
-    ids = _all_ids_of(message)
+    # The one without extensions has nothing in it to look at.
+    is_bare = message.extensions is EMPTY
+    ids = _own_ids_of(message) if is_bare else _all_ids_of(message)
     try:
         # Only None is left out: an empty id, or another empty value, is for the rules to refuse.
         joined = "\n".join(filter(_is_given, ids))
-        free = "".join(filter(_is_given, _all_texts_of(message)))
+        free = "".join((payload.text,) if is_bare else filter(_is_given, _all_texts_of(message)))
     except TypeError:
         return False
     parts = _parts_of(message)
@@ -250,7 +251,7 @@ def is_plain(message: BusMessage) -> bool:
         or topic not in DIALOGUE_TOPICS
         or direction is not Direction.INBOUND
         or kind is not Kind.NEW
-        or _rare_of(message) != _NOTHING_RARE
+        or not (is_bare or _rare_of(message) == _NOTHING_RARE)
         or not 0 <= hops < 2**63
         or not 0 <= at_us <= MAX_AT_US
         or (raw is not None and not (type(raw) is bytes and len(raw) <= MAX_RAW_BYTES))
