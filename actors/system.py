@@ -197,7 +197,7 @@ def is_running(pid: int) -> bool | None:
 
 
 def started_at_us(pid: int) -> int | None:
-    """When a process of this machine began, by its wall clock of now, to about a second; None where it cannot be told."""
+    """When a process of this machine began, by the wall clock of now, to about a second; None if it cannot be told."""
     sysconf: Callable[[str], int] | None = getattr(os, "sysconf", None)
     if sysconf is None:
         return None

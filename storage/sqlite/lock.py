@@ -118,7 +118,8 @@ class OwnerLock:
     def has_another(self) -> bool:
         """Whether a runtime of this process holds the same store by a lock file that is not there any more."""
         return any(
-            lock is not self and lock._descriptor is not None and lock.path == self.path for lock in list(_held)
+            lock is not self and lock._descriptor is not None and lock.path == self.path
+            for lock in list(_held)
         )
 
     def forget(self) -> None:

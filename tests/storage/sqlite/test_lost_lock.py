@@ -1,4 +1,4 @@
-"""A lock file that was deleted under its owner lets no second owner in; nothing but that owner keeps a start waiting."""
+"""A lock file deleted under its owner lets no second owner in; nothing but that owner keeps a start waiting."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ from shardline.storage.sqlite.upgrade import upgrade_file
 from tests.kits.reaped import reaped
 from tests.kits.stores import running
 
-pytestmark = pytest.mark.skipif(
-    not Path("/proc/locks").exists(), reason="this system does not list locks"
-)
+pytestmark = pytest.mark.skipif(not Path("/proc/locks").exists(), reason="this system does not list locks")
 
 OWNER: Final = """
 import sys, structlog, trio
