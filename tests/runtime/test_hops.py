@@ -193,7 +193,7 @@ async def test_a_ring_of_topics_and_conversations_through_timers_ends_with_one_d
         else:
             ctx.schedule("on", after_s=0, topic=ring[message.topic], key=f"fake:{message.hops % 5}")
 
-    for topic in ring:
+    for topic in (*ring, "chat.message"):
         topology.on(topic)(pass_on)
     async with Harness(topology, store="sqlite-inline") as bot:
         await bot.runtime.publish(attrs.evolve(new_message("on"), topic="ring.a"))

@@ -1,8 +1,8 @@
-"""Stores that the code of schemas 2 to 5 left when it was killed, `schema-N.db.gz`: upgraded, all of it goes to its end.
+"""Stores that the code of schemas 2 to 5 left when it was killed: upgraded, all that is in them goes to its end.
 
-Each holds messages done, two dead (`die`), one that failed and waits (`fail`), one running and two queued behind it;
-sends sent, one dead (`re refused send`) and one uncertain (`re lost`). From 3 on the running one has a step's result,
-from 4 on there is a timer that waits, from 5 on one that repeats as well.
+Each, `schema-N.db.gz`, holds messages done, two dead (`die`), one that failed and waits (`fail`), one running and two
+queued behind it; sends sent, one dead (`re refused send`) and one uncertain (`re lost`). From 3 on
+the running one has a step's result, from 4 on there is a timer that waits, from 5 on one that repeats as well.
 """
 
 from __future__ import annotations
