@@ -9,7 +9,6 @@ States, and who moves a child between them; nothing survives the process:
 """
 
 import enum
-import traceback
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
@@ -20,7 +19,7 @@ from .errors import Code, error_code_of
 from .leaves import leaves
 from .restart import Restart
 
-__all__ = ["Child", "ChildSpec", "ChildState", "ChildStatistics", "Queue", "Start", "crash_in", "crash_site"]
+__all__ = ["Child", "ChildSpec", "ChildState", "ChildStatistics", "Queue", "Start", "crash_in"]
 
 
 class Start(Protocol):
@@ -248,11 +247,3 @@ def crash_in(exc: BaseException) -> Exception | None:
     if isinstance(exc, Exception):
         return exc
     return ExceptionGroup("errors beside a cancellation", errors) if errors else None
-
-
-def crash_site(error: BaseException) -> str | None:
-    """Name the innermost place an exception passed, `module:line`; its text stays out of the log."""
-    site: str | None = None
-    for frame, line in traceback.walk_tb(error.__traceback__):
-        site = f"{frame.f_globals.get('__name__', '?')}:{line}"
-    return site

@@ -11,7 +11,8 @@ import attrs
 import trio
 from structlog.typing import FilteringBoundLogger
 
-from .child import Child, ChildSpec, ChildState, ChildStatistics, crash_site
+from .child import Child, ChildSpec, ChildState, ChildStatistics
+from .crash_trace import crash_site, crash_trace
 from .errors import BusError, Code, error_code_of
 from .restart import Backoff, RestartBudget, Strategy, affected, should_restart, spend
 
@@ -307,7 +308,9 @@ class Supervisor:
             site=crash_site(error),
             crashes=child.crashes,
         )
-        self._log.debug("actor.crash_traced", supervisor=self._name, actor=child.name, exc_info=error)
+        self._log.debug(
+            "actor.crash_traced", supervisor=self._name, actor=child.name, exception=crash_trace(error)
+        )
 
     def _open(self) -> trio.Nursery:
         if self._nursery is None:

@@ -196,6 +196,21 @@ def is_running(pid: int) -> bool | None:
     return True
 
 
+def started_at_us(pid: int) -> int | None:
+    """When a process of this machine began, by the wall clock of now, to about a second; None if it cannot be told."""
+    sysconf: Callable[[str], int] | None = getattr(os, "sysconf", None)
+    if sysconf is None:
+        return None
+    try:
+        # The program's name, in brackets, may hold anything.
+        words = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+        lines = Path("/proc/stat").read_text("ascii", "replace").splitlines()
+        [boot_s] = [int(line.split()[1]) for line in lines if line.startswith("btime ")]
+        return boot_s * 1_000_000 + int(words[19]) * 1_000_000 // sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return None
+
+
 def stopping_signals() -> list[signal.Signals]:
     """What asks a program to stop: SIGINT and SIGTERM; SIGHUP unless somebody (`nohup`) has it ignored; Ctrl+Break."""
     numbers = [signal.SIGINT, signal.SIGTERM]
@@ -226,6 +241,7 @@ __all__ = [
     "open_regular",
     "read_at",
     "say_at_once",
+    "started_at_us",
     "stopping_signals",
     "sync_file",
     "sync_folder",

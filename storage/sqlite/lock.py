@@ -115,6 +115,13 @@ class OwnerLock:
         """Whether this is the lock on the file of `descriptor`."""
         return self._descriptor is not None and os.path.sameopenfile(self._descriptor, descriptor)
 
+    def has_another(self) -> bool:
+        """Whether a runtime of this process holds the same store by a lock file that is not there any more."""
+        return any(
+            lock is not self and lock._descriptor is not None and lock.path == self.path
+            for lock in list(_held)
+        )
+
     def forget(self) -> None:
         """Close the copy of a lock that a forked child inherited; its parent keeps it."""
         if self._descriptor is not None:

@@ -14,6 +14,7 @@ import apsw
 import attrs
 import structlog
 
+from ...actors.errors import BusError, Code
 from ..port import StoreInfo
 from .chain import FIRST_HEAD
 from .database import FileSource, close_connection
@@ -22,6 +23,7 @@ from .files import check_files, check_only_name, create_private, denied
 from .lock import OwnerLock
 from .migrate import Migration, backed_up, check_settings, inspect, load_migrations, migrate
 from .mounts import check_file_system
+from .owner import is_owned_without_lock, read_openings
 from .settings import Settings
 from .sql import READ_COMMIT_SEQ
 from .trouble import Mark
@@ -61,7 +63,7 @@ def open_file(
         check_only_name(path)
         source = FileSource(path, settings)
         if not create_private(path) and path.stat().st_size:
-            _look(source, settings, steps)
+            _look(source, settings, steps, lock)
         connection = source.connect()
         try:
             info = open_instance(
@@ -135,16 +137,37 @@ def _is_denied(error: BaseException, path: Path) -> bool:
     return isinstance(error, apsw.ReadOnlyError)
 
 
-def _look(source: FileSource, settings: Settings, migrations: Sequence[Migration]) -> None:
+def _look(source: FileSource, settings: Settings, migrations: Sequence[Migration], lock: OwnerLock) -> None:
     """Look at an existing file through a connection that cannot change it."""
     connection = source.connect_reader()
     try:
-        check_settings(inspect(connection), settings, migrations[-1].number)
+        found = inspect(connection)
+        check_settings(found, settings, migrations[-1].number)
+        if found.schema:
+            check_no_other(connection, source.path, lock)
     except apsw.ReadOnlyError:
         # A transaction was cut off in a rollback journal: only a writer can undo it, and then looks again.
         pass
     finally:
         close_connection(connection)
+
+
+def check_no_other(connection: apsw.Connection, path: Path, lock: OwnerLock) -> None:
+    """Make sure that the lock just taken is not a new file beside an owner whose own was deleted.
+
+    Raises:
+        BusError: STORE_LOCKED, the last opening lives on.
+    """
+    last = read_openings(connection, 1)
+    if not last or not is_owned_without_lock(path, last[0]):
+        return
+    # What this process itself has open may be one's own reading, left from an opening that ended.
+    if last[0].pid != os.getpid() or lock.has_another():
+        raise BusError(
+            Code.STORE_LOCKED,
+            f"{path} has another owner, process {last[0].pid}, whose lock file was moved or deleted: stop that first",
+            path=str(path),
+        )
 
 
 @contextmanager

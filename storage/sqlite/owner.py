@@ -10,10 +10,13 @@ from typing import Final, Literal, cast
 import apsw
 import attrs
 
-from ...actors.system import is_running
+from ...actors.system import is_running, started_at_us
 from .trouble import Trouble, read_trouble
 
 _LOCKS: Final = Path("/proc/locks")
+
+_CLOCK_US: Final = 3_000_000
+"""How far the system's word on when a process began may be off."""
 
 Held = Literal["yes", "no", "unknown"]
 
@@ -89,6 +92,18 @@ def find_owner(store: Path, last: Opening | None) -> Owner:
     if pid is None:
         return Owner(held="no", holder_pid=None, last=last)
     return Owner(held="yes", holder_pid=pid or None, last=last, trouble=read_trouble(path))
+
+
+def is_owned_without_lock(store: Path, last: Opening) -> bool:
+    """Whether the last opening lives on, in a process that may have lost the lock file under it.
+
+    It says yes only where all of it speaks for that: a killed owner has no locks, and where the numbers of processes
+    repeat, one that began after the opening (it may read the store) is another one.
+    """
+    if last.host != socket.gethostname() or not _has_open(store, last):
+        return False
+    began_us = started_at_us(last.pid)
+    return began_us is not None and began_us <= last.opened_at_us + _CLOCK_US
 
 
 def _has_open(store: Path, last: Opening) -> bool:

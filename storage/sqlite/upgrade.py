@@ -15,6 +15,7 @@ from .files import check_files, check_only_name
 from .lock import OwnerLock
 from .migrate import Found, Migration, backed_up, check_settings, inspect, load_migrations, migrate
 from .mounts import check_file_system
+from .opening import check_no_other
 from .settings import Settings
 
 
@@ -46,18 +47,20 @@ def upgrade_file(path: Path, now_us: int, migrations: Sequence[Migration] | None
         raise BusError(Code.NOT_FOUND, f"there is no file {path}", path=str(path))
     lock = OwnerLock.take(path)
     try:
-        return _upgrade(path, now_us, steps)
+        return _upgrade(path, now_us, steps, lock)
     except (apsw.Error, OSError) as error:
         raise store_error(error, f"{path} cannot be upgraded") from error
     finally:
         lock.release()
 
 
-def _upgrade(path: Path, now_us: int, steps: Sequence[Migration]) -> Upgrade:
+def _upgrade(path: Path, now_us: int, steps: Sequence[Migration], lock: OwnerLock) -> Upgrade:
     source = FileSource(path, Settings())
     connection = source.connect_reader()
     try:
         found = inspect(connection)
+        if found.schema:
+            check_no_other(connection, path, lock)
     finally:
         source.discard(connection)
     newest = steps[-1].number

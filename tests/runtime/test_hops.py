@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
-from shardline import BusError, BusMessage, Code, Context, Permanent, Runtime, Topology
+from shardline import BusError, BusMessage, Code, Context, Every, Permanent, Runtime, Topology
 from shardline.runtime.defaults import MAX_HOPS
 from shardline.storage.memory import open_memory
 from shardline.storage.records import InboxStatus
@@ -148,3 +148,58 @@ async def test_below_the_limit_nothing_is_said(autojump_clock: MockClock) -> Non
         await until_quiet(runtime)
         check_all_done(runtime)
         assert runtime.status().inbox[InboxStatus.DONE] == MAX_HOPS + 1
+
+
+async def test_a_handler_that_schedules_itself_ends_as_a_loop_and_a_repeating_timer_does_not(
+    autojump_clock: MockClock,
+) -> None:
+    """Each of the first is caused by the one before; all of the second by the one that set it."""
+    topology = Topology()
+    runs: list[tuple[str, int]] = []
+
+    @topology.on("chat.message")
+    async def answer(ctx: Context, message: BusMessage) -> None:
+        runs.append((message.conversation_key, message.hops))
+        if message.payload.text == "every":
+            ctx.schedule("tick", every=Every(60))
+        elif message.payload.text != "tick":
+            ctx.schedule("and again", after_s=60, key=message.conversation_key)
+
+    async with Harness(topology, store="sqlite-inline") as bot:
+        await bot.say("fake:self", "begin")
+        await bot.say("fake:rule", "every")
+        await bot.settle(until_s=60 * 100 + 30)
+
+        own = [hops for key, hops in runs if key == "fake:self"]
+        assert own == list(range(MAX_HOPS + 1))
+        # As with an event, there is no row of the next one: the turn that wants it is refused, and its message is dead.
+        (dead,) = bot.dead()
+        assert (dead.message.hops, dead.record.conversation_key) == (MAX_HOPS, "fake:self")
+        assert [error.code for error in dead.record.errors] == ["HOP_LIMIT"]
+        assert [hops for key, hops in runs if key == "fake:rule"] == [0] + [1] * 100
+
+
+async def test_a_ring_of_topics_and_conversations_through_timers_ends_with_one_dead_message(
+    autojump_clock: MockClock,
+) -> None:
+    topology = Topology()
+    runs: list[tuple[str, int]] = []
+    ring = {"ring.a": "ring.b", "ring.b": "ring.c", "ring.c": "ring.a"}
+
+    async def pass_on(ctx: Context, message: BusMessage) -> None:
+        runs.append((message.topic, message.hops))
+        if message.hops % 2:
+            ctx.publish(ring[message.topic], "on", key=f"fake:{message.hops % 5}")
+        else:
+            ctx.schedule("on", after_s=0, topic=ring[message.topic], key=f"fake:{message.hops % 5}")
+
+    for topic in (*ring, "chat.message"):
+        topology.on(topic)(pass_on)
+    async with Harness(topology, store="sqlite-inline") as bot:
+        await bot.runtime.publish(attrs.evolve(new_message("on"), topic="ring.a"))
+        await bot.settle()
+
+        assert [hops for _, hops in runs] == list(range(MAX_HOPS + 1))
+        (dead,) = bot.dead()
+        assert [error.code for error in dead.record.errors] == ["HOP_LIMIT"]
+        assert bot.runtime.status().timers == 0
