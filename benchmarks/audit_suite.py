@@ -1,7 +1,7 @@
 """Fifteen checks over an export, beside a plain scan of the same export in the same session.
 
-Seconds are a machine's; how many scans of all columns the checks cost is theirs. Both sides read the same files and take
-turns. What Spark's tasks had of the processor is taken from its own log: other programs do not move that.
+Seconds are a machine's; how many scans of all columns the checks cost is theirs. Both sides read the same files and
+take turns. What Spark's tasks had of the processor is taken from its own log: other programs do not move that.
 """
 
 from __future__ import annotations

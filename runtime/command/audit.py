@@ -143,10 +143,13 @@ def _export(stores: tuple[Path, ...], folder: Path) -> None:
     from ...actors.errors import BusError  # noqa: PLC0415
     from ...storage.audit.export import export_store  # noqa: PLC0415
     from ...storage.audit.manifest import BadExport  # noqa: PLC0415
+    from ...storage.audit.stores import name_stores  # noqa: PLC0415
 
     for store in stores:
         check_store(store, "STORE")
-    for store in stores:
+    with spark_problems():
+        named = name_stores(stores)
+    for store in named.values():
         try:
             with counting_bar("rows") as progress:
                 manifest = export_store(store, folder, progress=progress)

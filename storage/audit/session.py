@@ -16,6 +16,8 @@ _SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     # A partition's value is a text: a channel `007` is not the number seven.
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    # An export has a sum of each page.
+    "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
 }
 _LOCAL: Final = {
     "spark.driver.memory": "2g",
