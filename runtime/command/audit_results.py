@@ -28,7 +28,7 @@ def show_results(summary: Summary, out: Path) -> None:
         BadExport: a file of it is damaged.
     """
     from ...storage.audit.charts import show_time  # noqa: PLC0415 (needs the extra)
-    from ...storage.audit.report import read_rows, said_detail  # noqa: PLC0415
+    from ...storage.audit.report import read_rows, said_detail, verdict  # noqa: PLC0415
 
     show_table(
         ("check", "severity", "status", "rows#", "findings#", "seconds#", "error"),
@@ -64,6 +64,7 @@ def show_results(summary: Summary, out: Path) -> None:
         )
         if one.findings > len(rows):
             click.echo(f"and {one.findings - len(rows):,} more")
+    click.echo(f"\n{verdict(summary)}")
 
 
 __all__ = ["show_results"]
