@@ -83,7 +83,9 @@ def run(
 ) -> None:
     """Run checks over folders of exports, or over folders of such folders."""
     need("pyspark", "pyarrow")
-    _end(_run(folders, out, checks, since, master), fail_on)
+    summary = _run(folders, out, checks, since, master)
+    notice(f"results: {out}; `shardline audit report {out}` makes a page of them")
+    _end(summary, fail_on)
 
 
 @command.command("report")
