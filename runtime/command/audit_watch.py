@@ -43,25 +43,29 @@ def watch(stores: tuple[Path, ...], out: Path, every_s: float, once: bool, maste
     Exit code: 0 nothing found; 1 something found; 2 it could not be done.
     """
     need("pyspark", "pyarrow")
+    from ...storage.audit.report import said_detail  # noqa: PLC0415
     from ...storage.audit.session import open_session  # noqa: PLC0415
     from ...storage.audit.watch import problem_of, start_watch  # noqa: PLC0415
 
     for store in stores:
         check_store(store, "STORE")
-    found = 0
+    found = batches = 0
 
     def tell(told: Told) -> None:
-        nonlocal found
+        nonlocal found, batches
         found += told.findings
+        batches += 1
         notice(f"batch {told.batch}: {told.rows:,} new rows, {told.findings:,} findings")
         for check, store, row, detail in told.first:
-            click.echo(safe_text(f"{check}  {store}  {row}  {detail}"))
+            click.echo(safe_text(f"{check}  {store}  {row}  {said_detail(detail)}"))
 
     problem: str | None = None
     with spark_problems():
         spark = open_session(master)
         try:
             query = start_watch(spark, stores, out, tell, every_s=None if once else every_s)
+            if not once:
+                notice(f"watching; looks every {every_s:g} seconds, Ctrl-C ends it")
             try:
                 while query.isActive and not query.awaitTermination(1):
                     pass
@@ -76,6 +80,8 @@ def watch(stores: tuple[Path, ...], out: Path, every_s: float, once: bool, maste
             spark.stop()
     if problem is not None:
         raise Problem(problem)
+    if once and not batches:
+        notice("nothing new since the last watch")
     if found:
         sys.exit(ExitCode.FAILURE)
 

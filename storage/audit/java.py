@@ -29,8 +29,8 @@ _SMALL_COLLECTOR: Final = "-XX:+UseSerialGC"
 # The pauses of a job that nobody waits for do not matter; what it takes in all does.
 _LARGE_COLLECTOR: Final = "-XX:+UseParallelGC"
 _JAVA_VARIABLES: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
-# Spark's launcher always names this module. The wheel's runtime is cut down and has it not; where it is there Java warns
-# of it at each start, and nothing but linear algebra, which the audit has none of, would use it.
+# Spark's launcher always names this module. The wheel's runtime is cut down and has it not; where it is there Java
+# warns of it at each start, and nothing but linear algebra, which the audit has none of, would use it.
 _WRAPPER: Final = """#!/bin/sh
 for argument do
     shift

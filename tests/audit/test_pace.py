@@ -15,9 +15,11 @@ pytest.importorskip("benchmarks", reason="the generator of stores is no part of 
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(500)]
 
 MOST_SCANS: Final = 26
-"""Measured: 15.5 on a busy machine, 13.0 of three million rows, both with the first run, in which Java compiles. Checks
-that take twice as long make it 31. It is processor time of Spark's tasks on both sides: how busy a machine is moves it
-little, how fast it is hardly. The minute for fifteen million rows is 7.0 such scans, warm: `benchmarks/audit_suite.py`."""
+"""Measured: 15.5 on a busy machine, 13.0 of three million rows, both with the first run, in which Java compiles.
+
+Checks that take twice as long make it 31. Both sides are processor time of Spark's tasks: how busy a machine is moves
+that little, and how fast it is hardly. The minute for fifteen million rows is 7.0 such scans, warm: `SCANS_BAR`.
+"""
 
 
 def test_fifteen_checks_cost_no_more_than_so_many_scans() -> None:
