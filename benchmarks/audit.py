@@ -1,4 +1,5 @@
-"""The audit: export and Spark's format, each against apsw and Arrow alone; fifteen checks over the Parquet files.
+"""The audit: export and Spark's format, each against apsw and Arrow alone; fifteen checks over the
+Parquet files against a plain scan of them.
 
 Both sides of a ratio read the same rows, which a checksum proves, and take turns. Each run is in this one process but
 for the sides of Spark's format, which Spark runs in its worker.
@@ -26,12 +27,11 @@ from pyspark.sql import functions as fn
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from benchmarks.audit_suite import logging_tasks, measure_suite, read_tasks, show_suite
 from benchmarks.audited_store import make_store
 from shardline.storage.audit.arrow import ParquetFile, arrow_schema, arrow_type
-from shardline.storage.audit.checks.registry import ALL_CHECKS
 from shardline.storage.audit.export import export_store
 from shardline.storage.audit.exported import Exported
-from shardline.storage.audit.run import run_audit
 from shardline.storage.audit.scan import Stretch, hash_content, open_copy, stretches
 from shardline.storage.audit.schemas import spark_schema
 from shardline.storage.audit.session import open_session
@@ -46,12 +46,7 @@ if TYPE_CHECKING:
 
 EXPORT_BAR: Final = 1.5
 SCAN_BAR: Final = 1.3
-SUITE_BAR: Final = 60 / 15
-"""Seconds a million rows: fifteen checks over fifteen million rows in a minute."""
 _CHUNK: Final = 20_000
-_GROWING: Final = ("inbox", "outbox", "history", "event")
-_OFF: Final = ("inbox_unanswered", "dead_letter_growth")
-"""Left out: fifteen are timed."""
 
 
 class _Arrow(Protocol):
@@ -206,18 +201,6 @@ def measure_scan(spark: SparkSession, store: Path, rounds: int) -> Line:
     return Line("scan in Spark", times["ours"], times["theirs"], SCAN_BAR)
 
 
-def measure_suite(exported: Exported) -> float:
-    """Seconds of fifteen checks, as the command runs them: rows counted, findings written."""
-    checks = [check for name, check in ALL_CHECKS.items() if name not in _OFF]
-    with tempfile.TemporaryDirectory() as out:
-        begun = time.perf_counter()
-        summary = run_audit(exported, Path(out), checks, measures=())
-        took = time.perf_counter() - begun
-    assert summary.is_complete
-    assert summary.found() == 0
-    return took
-
-
 def show(line: Line) -> bool:
     """Print a ratio; whether its bar is met."""
     is_met = line.ratio >= line.bar
@@ -226,19 +209,6 @@ def show(line: Line) -> bool:
         f"{line.name:16} ours {statistics.median(line.ours_s):.2f} s,"
         f" apsw {statistics.median(line.theirs_s):.2f} s, ratio {line.ratio:.2f}"
         f" ({min(ratios):.2f}-{max(ratios):.2f}), bar {line.bar}  {'met' if is_met else 'MISSED'}",
-        flush=True,
-    )
-    return is_met
-
-
-def show_suite(exported: Exported, rows: int) -> bool:
-    """Time fifteen checks twice and print; whether the second one meets the bar."""
-    cold_s, warm_s = measure_suite(exported), measure_suite(exported)
-    per_million = warm_s / (rows / 1_000_000)
-    is_met = per_million <= SUITE_BAR
-    print(
-        f"fifteen checks   {cold_s:.1f} s at first, then {warm_s:.1f} s: {per_million:.1f} s a million rows,"
-        f" bar {SUITE_BAR:.1f}  {'met' if is_met else 'MISSED'}",
         flush=True,
     )
     return is_met
@@ -253,20 +223,24 @@ def main() -> int:
     options = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     met: list[bool] = []
-    with tempfile.TemporaryDirectory() as work:
+    with tempfile.TemporaryDirectory() as work, tempfile.TemporaryDirectory() as log:
         store = Path(work, "bench.db")
         made = make_store(store, options.messages)
         print(f"{made.rows:,} rows, load {os.getloadavg()[0]:.1f}", flush=True)
         if options.only in {None, "export"}:
             met.append(show(measure_export(store, options.rounds)))
         if options.only != "export":
-            spark = open_session("local[2]")
+            with logging_tasks(Path(log)):
+                spark = open_session("local[2]")
             if options.only in {None, "scan"}:
                 met.append(show(measure_scan(spark, store, options.rounds)))
+            suite = None
             if options.only in {None, "checks"}:
                 export_store(store, Path(work, "x"))
-                met.append(show_suite(Exported(spark, Path(work, "x")), made.rows))
+                suite = measure_suite(Exported(spark, Path(work, "x")), made.rows, options.rounds)
             spark.stop()
+            if suite is not None:
+                met.append(show_suite(suite, made.rows, read_tasks(Path(log))))
     return int(not all(met))
 
 

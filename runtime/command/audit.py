@@ -83,7 +83,9 @@ def run(
 ) -> None:
     """Run checks over folders of exports, or over folders of such folders."""
     need("pyspark", "pyarrow")
-    _end(_run(folders, out, checks, since, master), fail_on)
+    summary = _run(folders, out, checks, since, master)
+    notice(f"results: {out}; `shardline audit report {out}` makes a page of them")
+    _end(summary, fail_on)
 
 
 @command.command("report")
@@ -143,10 +145,13 @@ def _export(stores: tuple[Path, ...], folder: Path) -> None:
     from ...actors.errors import BusError  # noqa: PLC0415
     from ...storage.audit.export import export_store  # noqa: PLC0415
     from ...storage.audit.manifest import BadExport  # noqa: PLC0415
+    from ...storage.audit.stores import name_stores  # noqa: PLC0415
 
     for store in stores:
         check_store(store, "STORE")
-    for store in stores:
+    with spark_problems():
+        named = name_stores(stores)
+    for store in named.values():
         try:
             with counting_bar("rows") as progress:
                 manifest = export_store(store, folder, progress=progress)

@@ -42,7 +42,7 @@ def verify_chain(folders: tuple[Path, ...], heads: tuple[Path, ...], master: str
     need("pyspark", "pyarrow")
     from ...storage.audit.checks.registry import pick_checks  # noqa: PLC0415
     from ...storage.audit.kept import compare_heads  # noqa: PLC0415
-    from ...storage.audit.report import read_rows  # noqa: PLC0415
+    from ...storage.audit.report import read_rows, said_detail  # noqa: PLC0415
     from ...storage.audit.run import run_audit  # noqa: PLC0415
 
     kept = [read_heads(path) for path in heads]
@@ -58,7 +58,7 @@ def verify_chain(folders: tuple[Path, ...], heads: tuple[Path, ...], master: str
         for name in _CHECKS:
             folder = Path(work) / "finding" / f"check={name}"
             rows = read_rows(folder) if folder.is_dir() else []
-            shown += [(name, row["store"], row["ref_id"], row["detail"]) for row in rows]
+            shown += [(name, row["store"], row["ref_id"], said_detail(row["detail"])) for row in rows]
         shown += [("kept_head", one.store, f"{one.shard}/{one.hseq}", one.text) for one in wrong]
         chains = exported.table("shard").where("hseq > 0").count()
     if not summary.is_complete:

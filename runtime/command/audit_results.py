@@ -28,7 +28,8 @@ def show_results(summary: Summary, out: Path) -> None:
         BadExport: a file of it is damaged.
     """
     from ...storage.audit.charts import show_time  # noqa: PLC0415 (needs the extra)
-    from ...storage.audit.report import read_rows, said_detail  # noqa: PLC0415
+    from ...storage.audit.checks.registry import ALL_CHECKS  # noqa: PLC0415
+    from ...storage.audit.report import read_rows, said_detail, verdict  # noqa: PLC0415
 
     show_table(
         ("check", "severity", "status", "rows#", "findings#", "seconds#", "error"),
@@ -49,10 +50,12 @@ def show_results(summary: Summary, out: Path) -> None:
         if not one.findings:
             continue
         click.echo(f"\n{one.check}: {one.findings:,}")
+        if one.check in ALL_CHECKS:
+            click.echo(ALL_CHECKS[one.check].doc)
         rows = read_rows(out / "finding" / f"check={one.check}", _MOST)[:_MOST]
         shown = [name for name in _FIELDS if any(row[name] is not None for row in rows)]
         show_table(
-            (*shown, "at", "detail"),
+            (*shown, "at (UTC)", "detail"),
             [
                 (
                     *(row[name] for name in shown),
@@ -64,6 +67,7 @@ def show_results(summary: Summary, out: Path) -> None:
         )
         if one.findings > len(rows):
             click.echo(f"and {one.findings - len(rows):,} more")
+    click.echo(f"\n{verdict(summary)}")
 
 
 __all__ = ["show_results"]

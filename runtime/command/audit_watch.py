@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
+from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from ...actors.system import stopping_signals
 from ..run import ExitCode
 from .audit_spark import master_option, need, spark_problems
 from .paths import check_store
@@ -16,9 +22,14 @@ from .safe_text import safe_text
 from .screen import notice
 
 if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
     from ...storage.audit.watch import Told
 
 _PATH: Final = click.Path(path_type=Path)
+_TURN_S: Final = 1
+_MOST_TURNS: Final = 30
+"""How long a stop waits for a batch under way; a batch that is cut off runs again at the next start."""
 
 
 @click.command("watch")
@@ -43,30 +54,31 @@ def watch(stores: tuple[Path, ...], out: Path, every_s: float, once: bool, maste
     Exit code: 0 nothing found; 1 something found; 2 it could not be done.
     """
     need("pyspark", "pyarrow")
+    from ...storage.audit.report import said_detail  # noqa: PLC0415
     from ...storage.audit.session import open_session  # noqa: PLC0415
     from ...storage.audit.watch import problem_of, start_watch  # noqa: PLC0415
 
     for store in stores:
         check_store(store, "STORE")
-    found = 0
+    found = batches = 0
 
     def tell(told: Told) -> None:
-        nonlocal found
+        nonlocal found, batches
         found += told.findings
+        batches += 1
         notice(f"batch {told.batch}: {told.rows:,} new rows, {told.findings:,} findings")
         for check, store, row, detail in told.first:
-            click.echo(safe_text(f"{check}  {store}  {row}  {detail}"))
+            click.echo(safe_text(f"{check}  {store}  {row}  {said_detail(detail)}"))
 
     problem: str | None = None
     with spark_problems():
         spark = open_session(master)
         try:
             query = start_watch(spark, stores, out, tell, every_s=None if once else every_s)
+            if not once:
+                notice(f"watching; looks every {every_s:g} seconds, Ctrl-C ends it")
             try:
-                while query.isActive and not query.awaitTermination(1):
-                    pass
-            except KeyboardInterrupt:
-                query.stop()
+                _follow(query)
             except Exception:
                 # Spark raises what `problem_of` then tells in one line.
                 if query.exception() is None:
@@ -76,8 +88,53 @@ def watch(stores: tuple[Path, ...], out: Path, every_s: float, once: bool, maste
             spark.stop()
     if problem is not None:
         raise Problem(problem)
+    if once and not batches:
+        notice("nothing new since the last watch")
     if found:
         sys.exit(ExitCode.FAILURE)
+
+
+def _follow(query: StreamingQuery) -> None:
+    """Until it ends, or a signal asks to: then a batch that is under way is finished, so that nothing is torn."""
+    with _asked_to_stop() as asked:
+        while query.isActive and not asked.is_set():
+            query.awaitTermination(_TURN_S)
+        for turn in range(_MOST_TURNS):
+            if not (query.isActive and _is_busy(query)):
+                break
+            if turn == 0:
+                notice("ends when the batch under way is done; once more ends it at once")
+            query.awaitTermination(_TURN_S)
+        query.stop()
+
+
+def _is_busy(query: StreamingQuery) -> bool:
+    """Whether it has a batch under way, or is about to look for its first one."""
+    status = query.status
+    return bool(status["isTriggerActive"]) or str(status["message"]).startswith("Initializing")
+
+
+@contextmanager
+def _asked_to_stop() -> Generator[Event]:
+    """Set by the first signal; the second one ends the program at once.
+
+    An exception out of a handler, as Spark's own raises, would tear the answer that this thread waits for from Java.
+    """
+    asked = Event()
+
+    def note(_number: int, _frame: FrameType | None) -> None:
+        asked.set()
+        for number in before:
+            signal.signal(number, signal.SIG_DFL)
+
+    before = {number: signal.getsignal(number) for number in stopping_signals()}
+    for number in before:
+        signal.signal(number, note)
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 __all__ = ["watch"]

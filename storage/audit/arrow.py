@@ -226,7 +226,14 @@ class ParquetFile:
     def __init__(self, path: Path, columns: Sequence[Column]) -> None:
         self._writer = cast(
             "_Writer",
-            _parquet.ParquetWriter(path, arrow_schema(columns), compression="zstd", compression_level=1),
+            _parquet.ParquetWriter(
+                path,
+                arrow_schema(columns),
+                compression="zstd",
+                compression_level=1,
+                # Else a byte that changes on a disk or on the way is another value, and nobody knows.
+                write_page_checksum=True,
+            ),
         )
 
     def write(self, rows: Batch) -> None:

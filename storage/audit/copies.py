@@ -6,11 +6,12 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ..sqlite.look import Look, StoreMeta
+from ..sqlite.look import Look
 from .exported import STORES, make_frame
 from .manifest import BadExport
 from .scan import open_copy
 from .source import FORMAT, StoreSource, check_copy
+from .stores import name_stores
 from .tables import TABLES
 
 
@@ -27,14 +28,13 @@ class Copies:
 
     def __init__(self, spark: SparkSession, *paths: Path) -> None:
         self.spark = spark
-        metas = [(_read_meta(path), path) for path in paths]
-        self._paths = {meta.uuid: path for meta, path in metas}
-        if len(self._paths) != len(paths):
-            raise BadExport("two of the copies are of one store")
+        for path in paths:
+            check_copy(path)
+        self._paths = name_stores(paths)
         spark.dataSource.register(StoreSource)
         # A copy says nothing of when it was made, but its file does.
         self._taken_us = {store: path.stat().st_mtime_ns // 1000 for store, path in self._paths.items()}
-        rows = [(meta.uuid, self._taken_us[meta.uuid], meta.shard_count) for meta, _ in metas]
+        rows = [(store, self._taken_us[store], _shard_count(path)) for store, path in self._paths.items()]
         self.stores: DataFrame = make_frame(spark, rows, STORES)
 
     @property
@@ -69,10 +69,9 @@ class Copies:
         return rows
 
 
-def _read_meta(path: Path) -> StoreMeta:
-    check_copy(path)
+def _shard_count(path: Path) -> int:
     with Look(path) as look:
-        return look.meta
+        return look.shard_count
 
 
 def _count(path: Path, table: str) -> int:

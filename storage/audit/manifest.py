@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from glob import glob
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final, cast
 
 import attrs
+from attrs import validators
 
 from ...actors.system import sync_file
 from .tables import TABLES, Growth
@@ -16,6 +17,9 @@ from .tables import TABLES, Growth
 FORMAT: Final = 1
 _FOLDER: Final = "manifest"
 _Make = Callable[..., object]
+_IS_COUNT: Final = validators.and_(validators.instance_of(int), validators.ge(0))
+_IS_NUMBER: Final = validators.instance_of(int)
+_IS_TEXT: Final = validators.instance_of(str)
 
 
 class BadExport(Exception):
@@ -32,10 +36,10 @@ class TablePart:
         files: Below the folder of exports.
     """
 
-    rows: int
-    min_seq: int | None
-    max_seq: int | None
-    files: Sequence[str]
+    rows: int = attrs.field(validator=_IS_COUNT)
+    min_seq: int | None = attrs.field(validator=validators.optional(_IS_NUMBER))
+    max_seq: int | None = attrs.field(validator=validators.optional(_IS_NUMBER))
+    files: Sequence[str] = attrs.field(validator=validators.deep_iterable(_IS_TEXT))
 
 
 @attrs.frozen(kw_only=True)
@@ -47,14 +51,14 @@ class Manifest:
         heads: By shard, the number and the hash (hex) of the last history row.
     """
 
-    store: str
-    number: int
-    schema: int
-    shard_count: int
-    taken_at_us: int
-    commit_seq: int
-    change_seq: int
-    next_event_id: int
+    store: str = attrs.field(validator=_IS_TEXT)
+    number: int = attrs.field(validator=_IS_COUNT)
+    schema: int = attrs.field(validator=_IS_COUNT)
+    shard_count: int = attrs.field(validator=_IS_COUNT)
+    taken_at_us: int = attrs.field(validator=_IS_NUMBER)
+    commit_seq: int = attrs.field(validator=_IS_COUNT)
+    change_seq: int = attrs.field(validator=_IS_COUNT)
+    next_event_id: int = attrs.field(validator=_IS_COUNT)
     heads: Mapping[str, tuple[int, str]]
     tables: Mapping[str, TablePart]
 
@@ -63,7 +67,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> Path:
     """Make an export count: the last thing it does."""
     place = folder / _FOLDER
     place.mkdir(exist_ok=True)
-    path = place / f"{manifest.store}-{manifest.number:06}.json"
+    path = place / _name_of(manifest)
     text = json.dumps({"format": FORMAT, **attrs.asdict(manifest)}, indent=1, sort_keys=True)
     beside = path.with_suffix(".new")
     with beside.open("w") as file:
@@ -139,22 +143,49 @@ def parts_of(manifests: Sequence[Manifest], table: str) -> list[TablePart]:
 
 def _read(path: Path) -> Manifest:
     try:
-        record = cast("dict[str, object]", json.loads(path.read_text()))
-        if record.pop("format") != FORMAT:
-            raise BadExport(f"{path} is of another version")
-        tables = cast("dict[str, dict[str, object]]", record.pop("tables"))
-        heads = cast("dict[str, list[object]]", record.pop("heads"))
-        if tables.keys() != TABLES.keys():
-            raise BadExport(f"{path} names other tables")
-        make = cast("_Make", Manifest)
-        part = cast("_Make", TablePart)
-        return cast(
-            "Manifest",
-            make(
-                **record,
-                heads={shard: (head[0], head[1]) for shard, head in heads.items()},
-                tables={name: part(**value) for name, value in tables.items()},
-            ),
+        manifest = _parse(path)
+        _check(path, manifest)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        # A validator's error holds more than its text.
+        why = error.args[0] if isinstance(error, TypeError) else error
+        raise BadExport(f"{path} is damaged: {why}; copy it again, or export into a new folder") from error
+    return manifest
+
+
+def _parse(path: Path) -> Manifest:
+    record = cast("dict[str, object]", json.loads(path.read_text()))
+    if record.pop("format") != FORMAT:
+        raise BadExport(f"{path} is of another version")
+    tables = cast("dict[str, dict[str, object]]", record.pop("tables"))
+    heads = cast("dict[str, list[object]]", record.pop("heads"))
+    if tables.keys() != TABLES.keys():
+        raise BadExport(f"{path} names other tables")
+    make = cast("_Make", Manifest)
+    part = cast("_Make", TablePart)
+    return cast(
+        "Manifest",
+        make(
+            **record,
+            heads={shard: (head[0], head[1]) for shard, head in heads.items()},
+            tables={name: part(**value) for name, value in tables.items()},
+        ),
+    )
+
+
+def _check(path: Path, manifest: Manifest) -> None:
+    """That a manifest is the one that its name says, and names files of its own store alone, each once."""
+    if path.name != _name_of(manifest):
+        raise ValueError(
+            f"it is export {manifest.number} of store {manifest.store}, which its name does not say"
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BadExport(f"{path} is damaged: {error}") from error
+    for table, part in manifest.tables.items():
+        for name in part.files:
+            parts = PurePosixPath(name).parts
+            if parts[:2] != (table, f"store={manifest.store}") or ".." in parts:
+                raise ValueError(f"{name} is no file of {table} of its store")
+        if len(set(part.files)) != len(part.files):
+            raise ValueError(f"it names a file of {table} twice")
+
+
+def _name_of(manifest: Manifest) -> str:
+    return f"{manifest.store}-{manifest.number:06}.json"

@@ -30,6 +30,7 @@ from .manifest import BadExport
 from .schemas import FINDING
 
 SUMMARY: Final = "summary.json"
+_BEGINS: Final = b'{\n "run_id": "'
 _FOLDERS: Final = ("finding", "measure")
 _AT_ONCE: Final = 3
 """Checks and measures that run side by side."""
@@ -277,7 +278,7 @@ def _all_of(
 
 
 def _make_room(out: Path) -> None:
-    if out.exists() and any(out.iterdir()) and not (out / SUMMARY).is_file():
+    if out.exists() and any(out.iterdir()) and not _is_ours(out / SUMMARY):
         raise FileExistsError(f"{out} holds something else than an audit; give a new folder")
     for name in _FOLDERS:
         shutil.rmtree(out / name, ignore_errors=True)
@@ -285,6 +286,15 @@ def _make_room(out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     # From here on the folder is known as ours, also after a run that was cut off.
     (out / SUMMARY).touch()
+
+
+def _is_ours(summary: Path) -> bool:
+    """A run's own: whole, cut off while it was written, or empty as it is before."""
+    if not summary.is_file():
+        return False
+    with summary.open("rb") as file:
+        found = file.read(len(_BEGINS))
+    return _BEGINS.startswith(found)
 
 
 def in_one_line(error: Exception) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from .java import find_java_home, java_options
+from .java import find_java_home, java_options, quiet_home
 
 _SETTINGS: Final = {
     "spark.ui.enabled": "false",
@@ -16,6 +16,8 @@ _SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     # A partition's value is a text: a channel `007` is not the number seven.
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    # An export has a sum of each page.
+    "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
 }
 _LOCAL: Final = {
     "spark.driver.memory": "2g",
@@ -47,7 +49,7 @@ def open_session(master: str = _LOCAL_MASTER, *, small: bool = False) -> SparkSe
     Raises:
         NoJava: there is none to run on.
     """
-    os.environ["JAVA_HOME"] = str(find_java_home())
+    os.environ["JAVA_HOME"] = str(quiet_home(find_java_home()))
     # The workers would start whatever `python3` is on the path.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import shutil
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import apsw
 import attrs
 
-from ...actors.system import sync_file
-from ..sqlite.files import create_private
+from ...actors.errors import BusError, Code
+from ...actors.system import lock_file, sync_file
+from ..sqlite.files import create_private, identity, open_private
 from ..sqlite.look import Look, StoreMeta
 from .scan import open_copy
 
@@ -35,17 +38,55 @@ def open_snapshot(store: Path, folder: Path) -> Generator[Snapshot]:
 
     Args:
         store: The store's file; its owner may be writing.
-        folder: Where the copy lies meanwhile; as large as the store.
+        folder: Where the copy lies meanwhile; as large as the store. One that was left by a process that was killed
+            goes.
     Raises:
-        BusError: as `Look`.
+        BusError: as `Look`; STORE_BUSY, the store is being copied into this folder already.
     """
-    with TemporaryDirectory(prefix=".snapshot-", dir=folder) as work:
-        target = Path(work) / "copy.db"
+    with Look(store) as look:
+        uuid = look.meta.uuid
+    with _working_in(folder, uuid) as work:
+        target = work / "copy.db"
+        target.unlink(missing_ok=True)
         taken_at_us = _copy(store, target)
         with open_copy(target) as database:
             with Look(target) as look:
                 meta = look.meta
+            if meta.uuid != uuid:
+                raise BusError(Code.STORE_MISMATCH, f"{store} was replaced while it was copied; try again")
             yield Snapshot(path=target, meta=meta, taken_at_us=taken_at_us, database=database)
+
+
+@contextmanager
+def _working_in(folder: Path, store: str) -> Generator[Path]:
+    """A folder that one process at a time has for a store; it is gone when the block ends."""
+    work = folder / f".snapshot-{store}"
+    lock = work / "lock"
+    work.mkdir(mode=0o700, exist_ok=True)
+    descriptor = open_private(lock)
+    try:
+        try:
+            lock_file(descriptor)
+        except BlockingIOError as error:
+            raise _busy(folder, store) from error
+        if identity(lock) != (os.fstat(descriptor).st_dev, os.fstat(descriptor).st_ino):
+            # Whoever had it before took it away meanwhile.
+            raise _busy(folder, store)
+        try:
+            yield work
+        finally:
+            # Where an open file cannot be taken away it stays, empty.
+            with contextlib.suppress(OSError):
+                (work / "copy.db").unlink(missing_ok=True)
+                shutil.rmtree(work)
+    finally:
+        os.close(descriptor)
+
+
+def _busy(folder: Path, store: str) -> BusError:
+    return BusError(
+        Code.STORE_BUSY, f"store {store} is being exported into {folder} by another process; wait for its end"
+    )
 
 
 def copy_store(store: Path, target: Path) -> None:

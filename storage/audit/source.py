@@ -20,12 +20,12 @@ import attrs
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StringType, StructField, StructType
 
-from ..sqlite.look import Look
 from ..sqlite.resting import is_at_rest
 from .arrow import RecordBatch, with_text
 from .manifest import BadExport
 from .scan import Bound, Stretch, open_copy, scan, stretches
 from .schemas import spark_schema
+from .stores import name_stores
 from .stream import HistoryStream
 from .tables import CHANNEL, TABLES, Column, Table
 
@@ -83,13 +83,12 @@ class _Reader(DataSourceReader):
         self._condition, self._values = _condition(options)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Some for each file; a file that somebody has open is refused."""
+        """Some for each file; a file that somebody has open is refused, and so are two of one store."""
         table = TABLES[self._table_name]
         places: list[InputPartition] = []
         for path in self._paths:
             check_copy(path)
-            with Look(path) as look:
-                store = look.meta.uuid
+        for store, path in name_stores(self._paths).items():
             with open_copy(path) as database:
                 places += [
                     InputPartition(_Place(path=str(path), store=store, stretch=stretch))

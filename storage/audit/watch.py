@@ -31,6 +31,7 @@ from .exported import make_frame
 from .manifest import BadExport
 from .schemas import FINDING
 from .source import FORMAT, StoreSource
+from .stores import name_stores
 
 _KEPT_BATCHES: Final = 3
 _MOST_TOLD: Final = 100
@@ -84,9 +85,12 @@ def start_watch(
         every_s: Seconds between batches; None, what is there now, then it ends.
     Returns:
         Spark's query: `awaitTermination`, `stop`.
+    Raises:
+        BadExport: two are of one store.
+        BusError: as `Look`.
     """
     spark.dataSource.register(StoreSource)
-    paths = [path.absolute() for path in stores]
+    paths = [path.absolute() for path in name_stores(stores).values()]
     rows = spark.readStream.format(FORMAT).option("table", "history").load("\n".join(map(str, paths)))
     writer = rows.writeStream.option("checkpointLocation", str(out / "checkpoint"))
     timed = (

@@ -42,6 +42,8 @@ class Watched:
         self.process = process
         self.batches: dict[int, tuple[int, int]] = {}
         """By number: rows and findings."""
+        self.last_words: list[str] = []
+        """What it told while it ended."""
         self._said = said
 
     def wait_for_batch(self) -> tuple[int, int]:
@@ -57,10 +59,11 @@ class Watched:
         """End it; its exit code, when it and its Spark are gone."""
         self.process.send_signal(how)
         for line in self._said:
+            self.last_words.append(line)
             told = SAID.match(line)
             if told is not None:
                 self.batches[int(told[1])] = int(told[2].replace(",", "")), int(told[3])
-        return self.process.wait(60)
+        return self.process.wait(100)
 
 
 @contextmanager
@@ -123,6 +126,7 @@ def test_a_killed_watch_goes_on_without_loss_or_repeat(tmp_path: Path) -> None:
     assert before[0] > 0
     assert before[1] == 0
     assert killed == -signal.SIGKILL
+    assert not [line for line in second.last_words if "Traceback" in line or "ERROR" in line]
     assert stopped == int(any(findings for _, findings in second.batches.values()))
     found = found_in(out)
     assert set(found) == wanted
