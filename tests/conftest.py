@@ -28,6 +28,11 @@ settings.load_profile("shardline")
 structlog.dev.ConsoleRenderer.get_active().exception_formatter = structlog.dev.plain_traceback
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Spark's tests first: they take longest, and of workers that share the tests one alone starts a Spark then."""
+    items.sort(key=lambda item: item.get_closest_marker("spark") is None)
+
+
 @pytest.fixture(autouse=True)
 def library_logs() -> None:
     """Whatever an earlier test has set up for its own process is gone: every level, printed."""

@@ -6,9 +6,6 @@ import fcntl
 import json
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -18,8 +15,8 @@ import pytest
 
 from shardline.actors.wire import message_to_wire
 from tests.kits.controlled import make_dead, owner_process, query, stop_between_commits
+from tests.kits.forked import start_forked
 from tests.kits.operated import HOSTILE, UNSAFE, make_store, operate
-from tests.kits.reaped import reaped
 from tests.kits.words import make_message
 
 
@@ -150,25 +147,13 @@ def test_what_waits_is_exit_4_and_can_be_asked_for(store: Path) -> None:
 def test_two_commands_requeue_the_same_row_at_once_and_one_wins(tmp_path: Path) -> None:
     path = tmp_path / "bot.db"
     make_dead(path, 3)
-    command: Sequence[str] = (
-        sys.executable,
-        "-m",
-        "shardline",
-        "dlq",
-        "requeue",
-        "in-1",
-        "--store",
-        str(path),
-    )
     with owner_process(path), ExitStack() as stack:
         both = [
-            stack.enter_context(
-                reaped(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
-            )
+            stack.enter_context(start_forked("shardline", "dlq", "requeue", "in-1", "--store", str(path)))
             for _ in "ab"
         ]
         ends = sorted(
-            ((process.communicate(timeout=30), process.returncode) for process in both),
+            ((process.communicate(30), process.returncode) for process in both),
             key=lambda end: -end[1],
         )
 

@@ -2,13 +2,13 @@
 
 import fcntl
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import attrs
 import pytest
 
+from tests.kits.forked import run_forked
 from tests.kits.operated import operate
 
 BOT = """
@@ -52,8 +52,7 @@ class Ended:
 
 def run_bot(folder: Path, *arguments: str, source: str = "adapters = [Once('one')]") -> Ended:
     (folder / "bot.py").write_text(f"{BOT}{source}\nimport trio.testing\n")
-    command = [sys.executable, "-m", "shardline", "run", *arguments, "--store", "bot.db"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=50, check=False)
+    done = run_forked("shardline", "run", *arguments, "--store", "bot.db", timeout=50, folder=folder)
     return Ended(done.returncode, done.stdout, done.stderr)
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ from click.testing import CliRunner
 
 from shardline.runtime.command import runner
 from shardline.runtime.command.app import shardline
+from tests.kits.forked import run_forked
 
 BOT = """
 import os, signal, sys
@@ -50,16 +49,8 @@ def free_port() -> int:
 
 def run_bot(folder: Path, port: int, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     (folder / "bot.py").write_text(BOT)
-    command = [sys.executable, "-m", "shardline", "run", "bot.py", "--store", "bot.db", *arguments]
-    return subprocess.run(
-        [*command, "--metrics-port", str(port)],
-        cwd=folder,
-        env={**os.environ, **environ},
-        capture_output=True,
-        text=True,
-        timeout=50,
-        check=False,
-    )
+    command = ["run", "bot.py", "--store", "bot.db", *arguments, "--metrics-port", str(port)]
+    return run_forked("shardline", *command, timeout=50, folder=folder, environment=environ)
 
 
 def test_metrics_are_served_under_the_token_of_the_named_variable(tmp_path: Path) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -28,7 +26,7 @@ from tests.kits.controlled import (
     query,
     stop_between_commits,
 )
-from tests.kits.reaped import reaped
+from tests.kits.forked import Script, start_forked
 from tests.kits.words import make_message
 
 FIRST = Requeue((RowRef("in", 1),))
@@ -60,15 +58,12 @@ def test_the_owner_carries_it_out_and_handles_the_message(store: Path) -> None:
 
 
 def test_two_processes_requeue_the_same_row_at_once_and_one_wins(store: Path) -> None:
-    command = [sys.executable, "-c", SENDER, str(store), "in-1"]
     with owner_process(store), ExitStack() as stack:
-        senders = [
-            stack.enter_context(
-                reaped(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
-            )
-            for _ in range(2)
-        ]
-        answers = [sender.communicate("go\n", timeout=30)[0].split() for sender in senders]
+        senders = [stack.enter_context(start_forked(Script(SENDER), str(store), "in-1")) for _ in range(2)]
+        # The end of its input is the word to go.
+        for sender in senders:
+            sender.stdin.close()
+        answers = [sender.communicate(30)[0].split() for sender in senders]
 
     assert sorted(answers) == [["done", "None"], ["refused", "INVALID_TRANSITION"]]
     assert query(store, "SELECT generation FROM inbox WHERE id = 1") == [(1,)]

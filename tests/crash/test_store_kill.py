@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 import apsw
 import pytest
 
-from tests.kits.reaped import reaped
+from tests.kits.forked import Running, start_forked
 from tests.kits.store_checks import check_store
 
-ROOT = Path(__file__).parents[2]
 
-
-def start_child(
-    path: Path, mode: str, plan: str, at: str = ""
-) -> AbstractContextManager[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-m", "tests.crash.store_child", str(path), mode, plan, at]
-    return reaped(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT))
+def start_child(path: Path, mode: str, plan: str, at: str = "") -> AbstractContextManager[Running]:
+    return start_forked("tests.crash.store_child", str(path), mode, plan, at)
 
 
 def run_child(path: Path, mode: str, at: str) -> list[list[str]]:
     """What a child that dies at a point has said, word by word."""
     with start_child(path, mode, "steps", at) as child:
         out, err = child.communicate(timeout=60)
-        assert child.returncode == -signal.SIGKILL, err.decode()
-    return [words for line in out.decode().splitlines() if (words := line.split())[0] in {"try", "did"}]
+        assert child.returncode == -signal.SIGKILL, err
+    return [words for line in out.splitlines() if (words := line.split())[0] in {"try", "did"}]
 
 
 def history_rows(path: Path) -> int:
@@ -111,17 +104,16 @@ def test_killed_at_any_moment_nothing_answered_is_missing(
     answered: set[str] = set()
     for count in lines:
         with start_child(path, mode, "flood") as child:
-            assert child.stdout is not None
             said = 0
             while said < count:
                 words = child.stdout.readline().split()
-                if words[0] == b"did":
-                    answered.add(words[1].decode())
+                if words[0] == "did":
+                    answered.add(words[1])
                     said += 1
             child.kill()
             rest, _ = child.communicate(timeout=30)
         # A line may be torn by the kill: what was said whole counts.
-        whole = rest[: rest.rfind(b"\n") + 1].decode().splitlines()
+        whole = rest[: rest.rfind("\n") + 1].splitlines()
         answered |= {line.split()[1] for line in whole if line.startswith("did ")}
 
         assert answered <= check_store(path)

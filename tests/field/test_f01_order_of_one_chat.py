@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import trio
@@ -16,7 +14,7 @@ from shardline.storage.memory import open_memory
 from shardline.testing import FakeChannel, Harness
 from tests.adapters.telegram.platform import open_platform
 from tests.field.order_bot import UPDATES, updates, work_s
-from tests.kits.reaped import reaped
+from tests.kits.forked import run_forked, start_forked
 
 BOT = Path(__file__).with_name("order_bot.py")
 TEXTS = ["1", "2", "3", "4", "5", "6", "7", "8"]
@@ -64,15 +62,13 @@ async def test_a_page_of_one_chat_is_handled_in_its_order() -> None:
 
 
 def test_a_kill_half_way_changes_nothing_of_the_order(tmp_path: Path) -> None:
-    command = [sys.executable, str(BOT), str(tmp_path)]
-    with reaped(subprocess.Popen(command, stdout=subprocess.PIPE, text=True)) as running:
-        assert running.stdout is not None
+    with start_forked(BOT, str(tmp_path)) as running:
         seen = [running.stdout.readline().strip() for _ in range(4)]
         running.kill()
     assert running.returncode == -signal.SIGKILL
     assert seen == TEXTS[:4]
 
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    done = run_forked(BOT, str(tmp_path), timeout=30)
     assert (done.returncode, done.stderr) == (0, "")
     handled = (tmp_path / "handled").read_text().split()
     # The kill may fall between a turn and its commit: then that one runs again. Nothing else does.

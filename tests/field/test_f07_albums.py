@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -22,7 +20,7 @@ from shardline.storage.records import InboxStatus
 from shardline.testing import Harness
 from tests.adapters.telegram.platform import open_platform
 from tests.kits.albums import CAPTIONS, album_bot, part
-from tests.kits.reaped import reaped
+from tests.kits.forked import Running, start_forked
 
 
 async def test_three_parts_in_two_pages_are_one_turn_with_both_captions_in_order(
@@ -119,18 +117,16 @@ async def test_a_kill_between_the_pages_loses_nothing_and_it_still_is_one_turn(
 ) -> None:
     """Where the first page was not confirmed, all of it comes again."""
 
-    def start() -> AbstractContextManager[subprocess.Popen[str]]:
-        return reaped(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+    def start() -> AbstractContextManager[Running]:
+        return start_forked("tests.field.album_bot", str(tmp_path), platform.server.base)
 
     def first_life() -> None:
         with start() as running:
-            assert running.stdout is not None
             assert running.stdout.readline() == "page stored\n"
             running.kill()
         assert running.returncode == -signal.SIGKILL
 
     async with open_platform() as platform:
-        command = [sys.executable, "-m", "tests.field.album_bot", str(tmp_path), platform.server.base]
         for number in (0, 1):
             platform.bot.push(photo(number))
         if not is_confirmed:
@@ -143,8 +139,8 @@ async def test_a_kill_between_the_pages_loses_nothing_and_it_still_is_one_turn(
         with start() as again:
             with trio.fail_after(30):
                 await platform.bot.wait_sent(1)
-            again.terminate()
-            said, _ = await trio.to_thread.run_sync(again.communicate)
+            again.send_signal(signal.SIGTERM)
+            said, _ = await trio.to_thread.run_sync(again.communicate, 30)
         assert again.returncode == 0
         assert [call.text for call in platform.bot.sent()] == ["3 parts"]
 

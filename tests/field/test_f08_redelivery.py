@@ -6,10 +6,8 @@ Entry 32 (kill -9 at random points of a run, each reply once) is `tests/crash/te
 from __future__ import annotations
 
 import json
-import os
 import random
 import subprocess
-import sys
 from collections import Counter
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
@@ -17,31 +15,21 @@ from pathlib import Path
 import apsw
 import pytest
 
-from tests.kits.reaped import reaped
+from tests.kits.forked import Running, start_forked
 
 BOT = Path(__file__).with_name("redelivered_bot.py")
 UPDATES = 20
 
 
-def start(folder: Path, **environment: str) -> AbstractContextManager[subprocess.Popen[str]]:
-    return reaped(
-        subprocess.Popen(
-            [sys.executable, str(BOT)],
-            cwd=folder,
-            env={**os.environ, "UPDATES": str(UPDATES), **environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-    )
+def start(folder: Path, **environment: str) -> AbstractContextManager[Running]:
+    return start_forked(BOT, folder=folder, environment={"UPDATES": str(UPDATES), **environment})
 
 
-def until(process: subprocess.Popen[str], word: str) -> list[str]:
-    assert process.stdout is not None
+def until(process: Running, word: str) -> list[str]:
     said: list[str] = []
     while not said or not said[-1].startswith(word):
         line = process.stdout.readline()
-        assert line, (said, process.communicate())
+        assert line, (said, process.communicate(30))
         said.append(line.strip())
     return said
 

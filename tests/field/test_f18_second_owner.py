@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import cast
 
 import apsw
 
-from tests.kits.reaped import reaped
+from tests.kits.forked import Running, Script, start_forked
 
 BOT = """
 import time
@@ -38,22 +35,12 @@ TRIES = 3
 """Of these the quickest counts: on a busy machine any of them may have waited for its turn."""
 
 
-def start(folder: Path) -> AbstractContextManager[subprocess.Popen[str]]:
-    return reaped(
-        subprocess.Popen(
-            [sys.executable, "-c", BOT],
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-    )
+def start(folder: Path) -> AbstractContextManager[Running]:
+    return start_forked(Script(BOT), folder=folder)
 
 
-def wait_up(bot: subprocess.Popen[str]) -> float:
+def wait_up(bot: Running) -> float:
     """Wait until its channel reads; how many seconds that took from the call of `run` on."""
-    assert bot.stdout is not None
     word, took_s = bot.stdout.readline().split()
     assert word == "up"
     return float(took_s)
@@ -86,13 +73,13 @@ def test_the_second_owner_ends_within_a_second_and_after_a_kill_the_next_starts_
         refused_s = [refused(tmp_path) for _ in range(TRIES)]
         assert openings(tmp_path) == before
         first.kill()
-        first.wait()
+        first.wait(30)
     up_s: list[float] = []
     for _ in range(TRIES):
         with start(tmp_path) as killed:
             up_s.append(wait_up(killed))
             killed.kill()
-            killed.wait()
+            killed.wait(30)
     with start(tmp_path) as last:
         wait_up(last)
         assert len(openings(tmp_path)) == TRIES + 2

@@ -20,6 +20,7 @@ import apsw
 import attrs
 import pytest
 
+from tests.kits.forked import Running, Script, start_forked
 from tests.kits.reaped import reaped
 
 BOT = Path(__file__).with_name("stop_bot.py")
@@ -30,7 +31,7 @@ STOPPING = "reads no more\n"
 class Bot:
     """A running bot; `log` has the events of its standard error once it has ended."""
 
-    process: subprocess.Popen[str]
+    process: subprocess.Popen[str] | Running
     log: list[dict[str, object]] = attrs.field(factory=list[dict[str, object]])
     rest: str = ""
 
@@ -75,20 +76,15 @@ class Bot:
 def bot(
     folder: Path, *, grace_s: float = 10, prefix: Sequence[str] = (), **environment: str
 ) -> Generator[Bot]:
-    """Run the bot as people do."""
-    command = [
-        *prefix,
-        sys.executable,
-        "-m",
-        "shardline",
-        "run",
-        str(BOT),
-        "--store",
-        "bot.db",
-        "--json-logs",
-    ]
+    """Run the bot by the command; with a prefix in an interpreter of its own, as people do."""
+    command = ["run", str(BOT), "--store", "bot.db", "--json-logs"]
+    command += ["--grace-s", str(grace_s), "--durability", "normal"]
+    if not prefix:
+        with start_forked("shardline", *command, folder=folder, environment=environment) as forked:
+            yield Bot(forked)
+        return
     process = subprocess.Popen(
-        [*command, "--grace-s", str(grace_s), "--durability", "normal"],
+        [*prefix, sys.executable, "-m", "shardline", *command],
         cwd=folder,
         env={**os.environ, **environment},
         stdout=subprocess.PIPE,
@@ -239,7 +235,7 @@ def test_an_adapter_that_never_ends_takes_no_time_from_the_handlers(tmp_path: Pa
     assert query(tmp_path, "SELECT count(*) FROM outbox WHERE status = 'sent'") == [(3,)]
 
 
-def strike_thrice(process: subprocess.Popen[str]) -> Bot:
+def strike_thrice(process: subprocess.Popen[str] | Running) -> Bot:
     """Ctrl-C to a bot whose handler blocks its loop: two of them end nothing, and then a third one."""
     running = Bot(process)
     assert running.until_turns(1) == ["turn\n"]
@@ -292,13 +288,7 @@ trio.run(main)
 
 
 def test_the_third_signal_ends_a_program_of_ones_own_too(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", OWN_PROGRAM, str(tmp_path / "bot.db")],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    with reaped(process):
+    with start_forked(Script(OWN_PROGRAM), str(tmp_path / "bot.db")) as process:
         running = strike_thrice(process)
         assert running.end() == 3
     assert statuses(tmp_path) == {"running": 1}

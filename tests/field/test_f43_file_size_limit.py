@@ -8,14 +8,13 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
 import shardline
+from tests.kits.forked import Script, run_forked
 
 LIMITED = """
 import resource
@@ -57,15 +56,7 @@ def is_readable_by_others(path: Path) -> bool:
 
 def last_line(folder: Path, program: str) -> str:
     """What a bot that cannot start says last."""
-    done = subprocess.run(
-        [sys.executable, "-c", IMPORTS + program],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-        capture_output=True,
-        text=True,
-        timeout=50,
-        check=False,
-    )
+    done = run_forked(Script(IMPORTS + program), timeout=50, folder=folder)
     assert done.returncode == 1, done
     return (done.stdout + done.stderr).splitlines()[-1]
 

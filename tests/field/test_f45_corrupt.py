@@ -5,9 +5,7 @@ Other damage at a start: `tests/storage/sqlite/test_opening.py`.
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
@@ -24,6 +22,7 @@ from shardline.storage.sqlite.reader import SqliteReader
 from shardline.testing import FakeChannel
 from tests.kits.bots import counting_bot, new_message, until_quiet
 from tests.kits.faulty_vfs import Fault, FaultyVfs
+from tests.kits.forked import Script, run_forked
 
 BOT = """
 from shardline import Topology, run
@@ -36,15 +35,7 @@ run(topology, store="bot.db", adapters=[FakeChannel()])
 
 
 def run_bot(folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", BOT],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-        capture_output=True,
-        text=True,
-        timeout=50,
-        check=False,
-    )
+    return run_forked(Script(BOT), timeout=50, folder=folder)
 
 
 async def test_a_start_over_damage_is_one_line_and_an_exit_code(

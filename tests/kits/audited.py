@@ -2,8 +2,6 @@
 
 import json
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import cast
@@ -15,6 +13,7 @@ from shardline import BusMessage, Context, Permanent, Runtime, Topology
 from shardline.adapters.base import Uncertain
 from shardline.storage.sqlite.chain import FIRST_HEAD, Linker, Links
 from shardline.testing import FakeChannel
+from tests.kits.forked import run_forked
 
 BOT = Path(__file__).parents[1] / "crash/echo_bot.py"
 DEATHS = ("accept.after_commit", "done.before_commit", "send-start.after_commit", "send-result.before_commit")
@@ -36,8 +35,7 @@ def make_killed_store(folder: Path) -> Path:
     ]
     (folder / "inbox.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
     for point in (*DEATHS, "-"):
-        command = [sys.executable, str(BOT), str(folder), point, "atomic"]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=40, check=False)
+        ended = run_forked(BOT, str(folder), point, "atomic", timeout=40)
         assert ended.returncode == (0 if point == "-" else -signal.SIGKILL), ended.stderr
     return folder / "bot.db"
 

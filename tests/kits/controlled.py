@@ -20,6 +20,7 @@ from shardline.runtime.control.client import send_control
 from shardline.runtime.control.execute import ControlResult
 from shardline.runtime.control.verbs import Verb
 from shardline.testing import FakeChannel
+from tests.kits.forked import Running, Script, start_forked
 
 OWNER = """
 import sys, trio
@@ -76,23 +77,15 @@ async def own(path: str) -> None:
 
 
 @contextmanager
-def owner_process(path: Path) -> Generator[subprocess.Popen[str]]:
+def owner_process(path: Path) -> Generator[Running]:
     """A process that owns the store while the block runs, unless the block ends it."""
-    command = [sys.executable, "-c", OWNER, str(path)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as child:
-        assert child.stdout is not None
-        assert child.stdin is not None
-        try:
-            assert next((line for line in child.stdout if line == "ready\n"), "") == "ready\n"
-            yield child
-            if child.poll() is None:
-                child.stdin.write("\n")
-                child.stdin.flush()
-                assert child.wait(30) == 0
-        finally:
-            child.kill()
+    with start_forked(Script(OWNER), str(path)) as child:
+        assert next((line for line in child.stdout if line == "ready\n"), "") == "ready\n"
+        yield child
+        if child.poll() is None:
+            child.stdin.write("\n")
+            child.stdin.flush()
+            assert child.wait(30) == 0
 
 
 def stop_between_commits(path: Path, pid: int) -> None:
@@ -101,7 +94,7 @@ def stop_between_commits(path: Path, pid: int) -> None:
     try:
         for _ in range(1_000):
             os.kill(pid, signal.SIGSTOP)
-            os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)
+            _wait_stopped(pid)
             try:
                 database.execute("BEGIN IMMEDIATE; ROLLBACK")
             except apsw.BusyError:
@@ -115,6 +108,15 @@ def stop_between_commits(path: Path, pid: int) -> None:
         raise AssertionError("the owner writes all the time")
     finally:
         database.close()
+
+
+def _wait_stopped(pid: int) -> None:
+    """It is no child of this process, whose stop could be waited for."""
+    for _ in range(1_000):
+        state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, check=True)
+        if state.stdout.startswith(b"T"):
+            return
+    raise AssertionError("it does not stop")
 
 
 def decide(path: Path, verb: Verb, *, control_id: str | None = None, timeout_s: float = 20) -> ControlResult:

@@ -9,14 +9,17 @@ from __future__ import annotations
 import multiprocessing
 import os
 import runpy
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from types import ModuleType
 from typing import IO
 
 import attrs
@@ -29,27 +32,37 @@ _CONTEXT.set_forkserver_preload(
         "shardline.testing",
         "shardline.runtime.command.app",
         "shardline.runtime.control.client",
+        "shardline.adapters.telegram",
         "tests.kits.forked",
     ]
 )
 
 
+@attrs.frozen
+class Script:
+    """A program's text, as `python -c` takes it."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return "-c"
+
+
 @attrs.frozen(kw_only=True)
 class _Program:
-    """What to run as `__main__`: a file, or a module by name."""
+    """What to run as `__main__`: a file, a module by name, or a text."""
 
-    what: Path | str
+    what: Path | str | Script
     arguments: tuple[str, ...]
     folder: Path | None
     environment: Mapping[str, str]
 
-    def become(self, stdout: Connection, stderr: Connection) -> None:
-        """Run it in this process."""
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.dup2(stdout.fileno(), 1)
-        os.dup2(stderr.fileno(), 2)
-        stdout.close()
-        stderr.close()
+    def become(self, *streams: Connection) -> None:
+        """Run it in this process, with these as its standard streams."""
+        for number, stream in enumerate(streams):
+            os.dup2(stream.fileno(), number)
+            stream.close()
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 (as long as the process)
         sys.stdout = open(1, "w", encoding="utf-8", buffering=1, closefd=False)  # noqa: SIM115 (as long as the process)
         sys.stderr = open(2, "w", encoding="utf-8", buffering=1, closefd=False)  # noqa: SIM115 (as long as the process)
         os.environ.clear()
@@ -63,36 +76,98 @@ class _Program:
         sys.argv = [str(self.what), *self.arguments]
         if isinstance(self.what, Path):
             runpy.run_path(str(self.what), run_name="__main__")
+        elif isinstance(self.what, Script):
+            main = sys.modules["__main__"] = ModuleType("__main__")
+            exec(compile(self.what.text, "<string>", "exec"), main.__dict__)  # noqa: S102 (a test's own text)
         else:
             runpy.run_module(self.what, run_name="__main__", alter_sys=True)
 
 
-@attrs.frozen
+@attrs.define
 class Running:
-    """A program that runs; what it says on `stdout` can be read while it does."""
+    """A program that runs, as `subprocess.Popen` has it; how it ended can be asked behind its block too."""
 
     process: ForkServerProcess
+    stdin: IO[str]
     stdout: IO[str]
+    _stderr: IO[str]
+    _code: int | None = None
+
+    @property
+    def pid(self) -> int:
+        pid = self.process.pid
+        assert pid is not None
+        return pid
+
+    @property
+    def returncode(self) -> int:
+        """Its exit code, `-signal` if it was killed."""
+        code = self.poll()
+        assert code is not None, "it runs"
+        return code
+
+    def poll(self) -> int | None:
+        if self._code is None:
+            self._code = self.process.exitcode
+        return self._code
 
     def kill(self) -> None:
         self.process.kill()
 
+    def send_signal(self, number: signal.Signals) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
     def wait(self, timeout: float) -> int:
-        """Its exit code, `-signal` if it was killed; TimeoutExpired if it runs on for so many seconds."""
+        """Its exit code; TimeoutExpired if it runs on for so many seconds."""
         self.process.join(timeout)
-        if self.process.exitcode is None:
+        if self.poll() is None:
             raise subprocess.TimeoutExpired(self.process.name, timeout)
-        return self.process.exitcode
+        return self.returncode
+
+    def communicate(self, timeout: float) -> tuple[str, str]:
+        """What it says until its end, on stdout and on stderr; TimeoutExpired, and its end, after so many seconds."""
+        self.stdin.close()
+        late = threading.Event()
+
+        def end() -> None:
+            late.set()
+            self.process.kill()
+
+        timer = threading.Timer(timeout, end)
+        timer.start()
+        try:
+            out = self.stdout.read()
+            self.wait(timeout)
+        finally:
+            timer.cancel()
+            timer.join()
+        if late.is_set():
+            raise subprocess.TimeoutExpired(self.process.name, timeout, output=out)
+        return out, self.complaints()
+
+    def complaints(self) -> str:
+        """What it has said on stderr until its end."""
+        assert self.poll() is not None, "it runs and writes on"
+        self._stderr.seek(0)
+        return self._stderr.read()
+
+    def end(self) -> None:
+        """Kill it, if it runs, and wait until it is gone."""
+        self.process.kill()
+        self.process.join()
+        self.poll()
+        self.process.close()
 
 
 def run_forked(
-    what: Path | str,
+    what: Path | str | Script,
     *arguments: str,
     timeout: float,
     folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a file, or a module by name, to its end: `subprocess.run` with its output captured as text.
+    """Run a file, a module by name, or a text, to its end: `subprocess.run` with its output captured as text.
 
     Args:
         what: What is to run as `__main__`.
@@ -100,51 +175,43 @@ def run_forked(
         folder: Where it runs; None: here.
         environment: Variables beside those of this process.
     """
-    with tempfile.TemporaryFile("w+") as stdout, tempfile.TemporaryFile("w+") as stderr:
-        with _started(what, arguments, stdout.fileno(), stderr.fileno(), folder, environment) as process:
-            code = Running(process, stdout).wait(timeout)
-        stdout.seek(0)
-        stderr.seek(0)
-        return subprocess.CompletedProcess((what, *arguments), code, stdout.read(), stderr.read())
+    with start_forked(what, *arguments, folder=folder, environment=environment) as running:
+        out, err = running.communicate(timeout)
+        return subprocess.CompletedProcess((str(what), *arguments), running.returncode, out, err)
 
 
 @contextmanager
-def start_forked(what: Path | str, *arguments: str, folder: Path | None = None) -> Generator[Running]:
-    """Start a file, or a module by name; it does not outlive the block. What it says on stderr comes out here."""
-    reads, writes = os.pipe()
-    with (
-        open(reads, encoding="utf-8") as stdout,
-        open(writes, "w") as writer,
-        _started(what, arguments, writer.fileno(), 2, folder, None) as process,
-    ):
-        # The program has its own copy; with this one open there would be no end to read.
-        writer.close()
-        yield Running(process, stdout)
+def start_forked(
+    what: Path | str | Script,
+    *arguments: str,
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Generator[Running]:
+    """Start a file, a module by name, or a text; it does not outlive the block.
 
-
-@contextmanager
-def _started(
-    what: Path | str,
-    arguments: tuple[str, ...],
-    stdout: int,
-    stderr: int,
-    folder: Path | None,
-    environment: Mapping[str, str] | None,
-) -> Generator[ForkServerProcess]:
+    What it says on stderr comes out here at the end of the block. For the arguments see `run_forked`.
+    """
     program = _Program(
-        what=what,
-        arguments=arguments,
-        folder=folder,
-        environment={**os.environ, **(environment or {})},
+        what=what, arguments=arguments, folder=folder, environment={**os.environ, **(environment or {})}
     )
-    # Connections are what multiprocessing takes along: the files behind them.
-    files = (Connection(os.dup(stdout), readable=False), Connection(os.dup(stderr), readable=False))
-    process = _CONTEXT.Process(target=program.become, args=files)
-    with files[0], files[1]:
-        process.start()
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.join()
-        process.close()
+    its_stdin, our_stdin = os.pipe()
+    our_stdout, its_stdout = os.pipe()
+    with (
+        open(our_stdin, "w", encoding="utf-8") as stdin,
+        open(our_stdout, encoding="utf-8") as stdout,
+        tempfile.TemporaryFile("w+", encoding="utf-8") as stderr,
+    ):
+        # Connections are what multiprocessing takes along: the files behind them.
+        with (
+            Connection(its_stdin, writable=False) as first,
+            Connection(its_stdout, readable=False) as second,
+            Connection(os.dup(stderr.fileno()), readable=False) as third,
+        ):
+            process = _CONTEXT.Process(target=program.become, args=(first, second, third))
+            process.start()
+        running = Running(process, stdin, stdout, stderr)
+        try:
+            yield running
+        finally:
+            running.end()
+            sys.stderr.write(running.complaints())

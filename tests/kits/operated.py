@@ -1,8 +1,5 @@
 """A store with a bit of everything, the command over it, and an owner in a process of its own."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +11,7 @@ from shardline import BusMessage, Code, Context, Permanence, Permanent, Runtime,
 from shardline.adapters.base import NotSent, Uncertain
 from shardline.runtime.command.app import shardline
 from shardline.testing import FakeChannel
+from tests.kits.forked import Script, start_forked
 
 HOSTILE = (
     "\x1b[2J\x1b]0;owned\x07",
@@ -87,23 +85,12 @@ def make_store(path: Path, *, texts: tuple[str, ...] = ("good", "bad", "good")) 
 @contextmanager
 def owner_of(path: Path) -> Generator[int]:
     """Have a process of its own own the store while the block runs; its pid."""
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, "-c", OWNER, str(path)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-    ) as child:
-        assert child.stdout is not None
-        assert child.stdin is not None
-        try:
-            line = next((line for line in child.stdout if line == "ready\n"), "")
-            assert line == "ready\n"
-            yield child.pid
-            child.stdin.write("\n")
-            child.stdin.flush()
-            child.stdin.close()
-            assert child.wait(20) == 0
-        finally:
-            child.kill()
+    with start_forked(Script(OWNER), str(path)) as child:
+        assert next((line for line in child.stdout if line == "ready\n"), "") == "ready\n"
+        yield child.pid
+        child.stdin.write("\n")
+        child.stdin.flush()
+        assert child.wait(30) == 0
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import apsw
@@ -27,6 +25,7 @@ from shardline.storage.sqlite.look import Look
 from shardline.storage.sqlite.verify import verify
 from shardline.testing import FakeChannel
 from tests.kits.bots import counting_bot, new_message, until_quiet
+from tests.kits.forked import Script, run_forked
 
 DAY_S = 86_400
 AGED_US = 40 * DAY_S * 1_000_000
@@ -238,8 +237,7 @@ async def test_sigkill_between_two_commits_of_a_pass_loses_nothing(
     # Nothing else runs here: a child may block.
     left = [(_count(path, "outbox"), _count(path, "inbox"), _count(path, "history"))]
     for prunes in (1, 2, 2, 2):
-        command = [sys.executable, "-c", PRUNING, str(path), str(prunes)]
-        child = subprocess.run(command, check=False, capture_output=True, text=True, timeout=40)  # noqa: ASYNC221
+        child = run_forked(Script(PRUNING), str(path), str(prunes), timeout=40)
         assert child.returncode == -signal.SIGKILL, child.stderr
         check_whole(path)
         left.append((_count(path, "outbox"), _count(path, "inbox"), _count(path, "history")))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,11 +13,13 @@ from typing import IO, Final, cast
 import apsw
 import attrs
 
+from tests.kits.forked import Running, start_forked
 from tests.stress.child import JOURNAL_FAILED, STORE
 from tests.stress.compare import differences
 from tests.stress.plan import Ending, EndKind, Plan, Sizes
 
-ROOT: Final = Path(__file__).parents[2]
+_END_LIMIT_S: Final = 30.0
+"""How long a process may take to go once it has closed its output."""
 _MIB: Final = 1 << 20
 MEMORY_GROWTH_BYTES: Final = 20 * _MIB
 LOG_BYTES: Final = 64 * _MIB
@@ -109,27 +110,20 @@ def drive(folder: Path, seed: int, sizes: Sizes, *, fault: str = "-") -> Report:
 def _run(folder: Path, plan: Plan, number: int, ending: Ending, fault: str) -> tuple[list[Facts], int]:
     sizes = plan.sizes
     numbers = [plan.seed, sizes.conversations, sizes.messages, sizes.kills, number]
-    command = [sys.executable, "-m", "tests.stress.child", str(folder), *map(str, numbers), fault]
     told: list[Facts] = []
-    with (
-        (folder / f"run-{number}.log").open("wb") as log,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=ROOT) as child,
-    ):
-        assert child.stdout is not None
-        try:
-            for facts in _lines(child.stdout):
-                told.append(facts)
-                is_near = facts["event"] == ("opening" if ending.kind is EndKind.KILL_OPENING else "mark")
-                # Whatever ends early is ended here; it is seen by what it told.
-                if is_near or facts["event"] == "drained":
-                    _end(child, ending)
-        finally:
-            if sys.exc_info()[0] is not None:
-                child.kill()
+    with start_forked("tests.stress.child", str(folder), *map(str, numbers), fault) as child:
+        for facts in _lines(child.stdout):
+            told.append(facts)
+            is_near = facts["event"] == ("opening" if ending.kind is EndKind.KILL_OPENING else "mark")
+            # Whatever ends early is ended here; it is seen by what it told.
+            if is_near or facts["event"] == "drained":
+                _end(child, ending)
+        child.wait(_END_LIMIT_S)
+        (folder / f"run-{number}.log").write_text(child.complaints())
     return told, child.returncode
 
 
-def _end(child: subprocess.Popen[str], ending: Ending) -> None:
+def _end(child: Running, ending: Ending) -> None:
     try:
         child.wait(ending.after_s)
     except subprocess.TimeoutExpired:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import urllib.request
 from collections import Counter
 from collections.abc import Generator
@@ -17,29 +14,18 @@ from typing import cast
 import pytest
 
 from tests.adapters.telegram.samples import TOKEN
-from tests.kits.reaped import reaped
+from tests.kits.forked import Running, run_forked, start_forked
 
-SHARDLINE = (sys.executable, "-m", "shardline")
 LIMIT_S = 50
-ENVIRON = {**os.environ, "SHARDLINE_TELEGRAM_TOKEN": TOKEN, "NO_PROXY": "127.0.0.1"}
+ENVIRON = {"SHARDLINE_TELEGRAM_TOKEN": TOKEN, "NO_PROXY": "127.0.0.1"}
 
 
 @contextmanager
 def sim(folder: Path, script: object) -> Generator[str]:
     path = folder / "script.json"
     path.write_text(json.dumps(script))
-    command = [
-        *SHARDLINE,
-        "telegram-sim",
-        "--script",
-        str(path),
-        "--port",
-        "0",
-        "--out",
-        str(folder / "calls"),
-    ]
-    with reaped(subprocess.Popen(command, stdout=subprocess.PIPE, text=True)) as server:
-        assert server.stdout is not None
+    command = ["telegram-sim", "--script", str(path), "--port", "0", "--out", str(folder / "calls")]
+    with start_forked("shardline", *command) as server:
         try:
             yield server.stdout.readline().strip()
         finally:
@@ -55,19 +41,19 @@ def ask(base: str, verb: str, told: object) -> dict[str, object]:
 
 
 @contextmanager
-def bot(folder: Path, base: str, *more: str) -> Generator[subprocess.Popen[bytes]]:
+def bot(folder: Path, base: str, *more: str) -> Generator[Running]:
     store = str(folder / "bot.db")
-    command = [*SHARDLINE, "telegram", "--store", store, "--api-base", base, "--no-limits", *more]
-    with (
-        open(folder / "log", "ab") as log,
-        reaped(subprocess.Popen(command, env=ENVIRON, stderr=log)) as process,
-    ):
+    command = ["telegram", "--store", store, "--api-base", base, "--no-limits", *more]
+    with start_forked("shardline", *command, environment=ENVIRON) as process:
         yield process
+        with open(folder / "log", "a") as log:
+            process.wait(LIMIT_S)
+            log.write(process.complaints())
 
 
 def status(folder: Path) -> dict[str, dict[str, int]]:
-    command = [*SHARDLINE, "status", "--store", str(folder / "bot.db"), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LIMIT_S)
+    done = run_forked("shardline", "status", "--store", str(folder / "bot.db"), "--json", timeout=LIMIT_S)
+    assert done.returncode == 0, done.stderr
     return cast("dict[str, dict[str, int]]", json.loads(done.stdout))
 
 
@@ -189,9 +175,9 @@ def wait_settled(folder: Path, total: int, *, looks: int = 100) -> None:
 def test_what_is_missing_is_told_in_one_line(
     token: str, base: str, code: int, said: str, tmp_path: Path
 ) -> None:
-    command = [*SHARDLINE, "telegram", "--store", str(tmp_path / "bot.db"), "--api-base", base]
+    command = ["telegram", "--store", str(tmp_path / "bot.db"), "--api-base", base]
     environ = {**ENVIRON, "SHARDLINE_TELEGRAM_TOKEN": token}
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+    done = run_forked("shardline", *command, environment=environ, timeout=LIMIT_S)
 
     assert done.returncode == code
     assert said in done.stderr
@@ -199,21 +185,14 @@ def test_what_is_missing_is_told_in_one_line(
 
 
 def test_a_proxy_that_is_none_is_told_without_its_password(tmp_path: Path) -> None:
-    command = [
-        *SHARDLINE,
-        "telegram",
-        "--store",
-        str(tmp_path / "bot.db"),
-        "--api-base",
-        "http://127.0.0.1:9",
-    ]
+    command = ["telegram", "--store", str(tmp_path / "bot.db"), "--api-base", "http://127.0.0.1:9"]
     environ = {
         **ENVIRON,
         "SHARDLINE_TELEGRAM_TOKEN": TOKEN,
         "http_proxy": "ftp://me:secret@host",
         "no_proxy": "",
     }
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+    done = run_forked("shardline", *command, environment=environ, timeout=LIMIT_S)
 
     assert done.returncode == 2
     assert "HTTPS_PROXY: the proxy is" in done.stderr
@@ -228,8 +207,7 @@ def test_a_proxy_that_is_none_is_told_without_its_password(tmp_path: Path) -> No
 def test_a_script_that_is_none_is_told_with_its_place(script: str, said: str, tmp_path: Path) -> None:
     path = tmp_path / "script.json"
     path.write_text(script)
-    command = [*SHARDLINE, "telegram-sim", "--script", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+    done = run_forked("shardline", "telegram-sim", "--script", str(path), timeout=LIMIT_S)
 
     assert done.returncode == 2
     assert said in done.stderr

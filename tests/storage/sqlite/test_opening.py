@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import apsw
@@ -24,6 +22,7 @@ from shardline.storage.sqlite.opening import open_file
 from shardline.storage.sqlite.settings import Settings
 from shardline.storage.sqlite.trouble import Mark
 from tests.kits.faulty_vfs import Fault, FaultyVfs
+from tests.kits.forked import Script, run_forked
 from tests.kits.store_checks import check_store
 from tests.kits.stores import running
 from tests.kits.words import refused
@@ -360,9 +359,7 @@ trio.run(main)
 
 
 def run_killed(path: Path, *arguments: str, program: str = KILLED) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(path), *arguments], check=False, timeout=30, cwd=ROOT
-    )
+    done = run_forked(Script(program), str(path), *arguments, timeout=30, folder=ROOT)
     assert done.returncode == -signal.SIGKILL
 
 
