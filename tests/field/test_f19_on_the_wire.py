@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.adapters.telegram.test_command import LIMIT_S, SHARDLINE, ask, bot, sim, wait_settled
+from tests.adapters.telegram.test_command import LIMIT_S, ask, bot, sim, wait_settled
 
 FAULTS = {2: "drop_after", 3: "hang", 4: "html"}
 REASONS = {
@@ -41,7 +42,7 @@ def test_each_is_uncertain_with_its_reason_and_sent_no_second_time(tmp_path: Pat
     calls = [json.loads(line) for line in (tmp_path / "calls").read_text().splitlines()]
     store = str(tmp_path / "bot.db")
     shown = subprocess.run(
-        [*SHARDLINE, "outbox", "list", "--store", store, "state=uncertain"],
+        [sys.executable, "-m", "shardline", "outbox", "list", "--store", store, "state=uncertain"],
         capture_output=True,
         text=True,
         check=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from shardline.actors.errors import BusError, Code
 from shardline.adapters.telegram import Telegram
 from shardline.plugins import load_adapter, settings_of
 from tests.adapters.telegram.samples import TOKEN
-from tests.adapters.telegram.test_command import ENVIRON, LIMIT_S, SHARDLINE, ask, sim
+from tests.adapters.telegram.test_command import ENVIRON, LIMIT_S, ask, sim
 from tests.kits.reaped import reaped
 
 BOT = """
@@ -69,13 +70,21 @@ def test_a_list_of_names_imports_none_of_it() -> None:
 def test_a_bot_runs_with_it(tmp_path: Path) -> None:
     (tmp_path / "bot.py").write_text(BOT)
     with sim(tmp_path, {"messages": [{"chat": 5, "text": "hi {n}", "times": 2}]}) as base:
-        command = [*SHARDLINE, "run", str(tmp_path / "bot.py"), "--adapter", "telegram"]
+        command = [
+            sys.executable,
+            "-m",
+            "shardline",
+            "run",
+            str(tmp_path / "bot.py"),
+            "--adapter",
+            "telegram",
+        ]
         with (
             open(tmp_path / "log", "wb") as log,
             reaped(
                 subprocess.Popen(
                     [*command, "--store", str(tmp_path / "bot.db")],
-                    env={**ENVIRON, "SHARDLINE_TELEGRAM_API_BASE": base},
+                    env={**os.environ, **ENVIRON, "SHARDLINE_TELEGRAM_API_BASE": base},
                     stderr=log,
                 )
             ) as process,
