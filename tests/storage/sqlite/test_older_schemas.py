@@ -34,16 +34,20 @@ def test_work_of_every_kind_goes_to_its_end_behind_an_upgrade(tmp_path: Path, sc
     topology, ran_again = Topology(), list[str]()
     topology.topic("log")
 
+    def once_more() -> str:
+        ran_again.append("step")
+        return "made anew"
+
     @topology.on("chat.message")
     async def answer(ctx: Context, message: BusMessage) -> None:
         text = message.payload.text
         if text == "step":
-            text += " " + str(await ctx.step("once", lambda: ran_again.append("step")))
+            text += " " + await ctx.step("once", once_more)
         if text == "die":
             assert ctx.generation == 1
         ctx.state["n"] = int(str(ctx.state.get("n", 0))) + 1
         ctx.publish("log", {"t": text})
-        ctx.reply(f"re {text}, {ctx.state['n']}")
+        ctx.reply(f"re {text}, {ctx.state['n']!r}")
 
     def texts(channel: FakeChannel, address: str) -> list[object]:
         return [out.text for out in channel.delivered if out.address == address]
