@@ -164,7 +164,7 @@ def test_a_handler_that_swallows_its_cancellation_holds_a_stop_up_for_a_bounded_
         bot.request_stop()
         bot.request_stop()
         await bot.close()
-        assert asyncio.get_running_loop().time() - began_s < 5
+        assert asyncio.get_running_loop().time() - began_s < 30  # of a grace time of 60
         assert not trio.lowlevel.in_trio_run()
         # It is still there; asyncio.run will cancel it once more.
         assert not left[0].done()
