@@ -20,7 +20,8 @@ from .direct import HAS_WATCH, Direct, Watch
 CONNECT_S: Final = 10.0
 WRITE_S: Final = 20.0
 POOL_S: Final = 20.0
-CONNECTIONS: Final = 32
+CONNECTIONS: Final = 72
+"""More than the sends under way at once: a poll, typing signs and answers to buttons need some as well."""
 IDLE_S: Final = 5.0
 """How long an unused connection is kept: servers close theirs, and a request that crosses such a close is uncertain."""
 WHOLE_S: Final = 60.0
