@@ -6,10 +6,10 @@ import re
 from typing import NoReturn
 
 from .errors import BusError, Code
-from .plain import MAX_DEPTH, Plain, check_json
-from .text import clean_text
+from .plain import MAX_DEPTH, Plain, check_json, is_flat
+from .text import clean_text, has_lone_surrogate
 
-__all__ = ["MAX_JSON_BYTES", "dumps", "loads"]
+__all__ = ["MAX_JSON_BYTES", "dumps", "loads", "write"]
 
 MAX_JSON_BYTES = 1_048_576
 """Default size limit, 1 MiB of UTF-8."""
@@ -58,7 +58,17 @@ def dumps(value: object, *, sort_keys: bool = False) -> str:
         BusError: INVALID_MESSAGE with the path: NaN, Infinity, bytes, lone surrogates, keys that are not text, more
             than 64 deep.
     """
+    if is_flat(value):
+        # Most calls of a platform: all that can be wrong with one is seen in what was written.
+        written = write(value, sort_keys=sort_keys)
+        if not has_lone_surrogate(written):
+            return written
     check_json(value)
+    return write(value, sort_keys=sort_keys)
+
+
+def write(value: object, *, sort_keys: bool = False) -> str:
+    """`dumps` of a value that was checked, or came out of `loads`."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=sort_keys)
 
 

@@ -22,7 +22,7 @@ from .buttons import ANSWER, Buttons
 from .calls import Call, ParseMode, Quote, call_of, call_of_action
 from .identity import ask_me, ask_webhook, check_account
 from .intake import Intake, Tally
-from .limits import BUTTONS_S, COURTESY_S, LIMITS, POLL_S, Floods, poll_pause_s
+from .limits import BUTTONS_S, COURTESY_S, LIMITS, POLL_S, SENDS, Floods, poll_pause_s
 from .menu import Menu
 from .outcomes import outcome_of, outcome_unknown, outcome_unsent
 from .poller import Poller
@@ -108,6 +108,7 @@ class Telegram:
             unit="utf16",
             linear=webhook is None,
             limits=limits,
+            concurrency=SENDS,
             degradations=("thread", "reply", "formatting"),
             contents=("text", "media", "edit", "delete", "action"),
             send_timeout_s=_SEND_S,

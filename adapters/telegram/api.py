@@ -24,8 +24,9 @@ from ...actors.strict_json import dumps
 from ...actors.system import open_regular
 from .bodies import Body, body_of, close_soon
 from .calls import Upload
-from .connection import Broken, NotConnected
+from .connection import NotConnected
 from .connections import CONNECT_S, CONNECTIONS, POOL_S, WHOLE_S, WRITE_S, Connections
+from .reader import Broken
 from .trace import Trace
 from .wire import Answer, Refusal, read_answer
 

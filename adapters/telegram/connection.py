@@ -1,34 +1,25 @@
-"""One connection to a server: a request, all of its answer, then the next request. HTTP/1.1 as httptools reads it.
+"""One connection to a server: a request, all of its answer, then the next request.
 
-The parser is that of Node.js (llhttp), without any of its leniencies.
+This is the one over a stream, for TLS and for systems without epoll; the plain one is in `direct.py`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
+import socket as sockets
 import ssl
-from typing import Final
 
-import httptools
 import trio
 
 from ...actors.leaves import leaves
 from .bodies import close_soon
-from .wire import MAX_ANSWER_BYTES
-
-MAX_HEAD_BYTES: Final = 100 * 1024
-_READ_BYTES: Final = 65_536
-_LENGTHS = frozenset({b"content-length", b"transfer-encoding"})
-"""The heads that say where a body ends; where neither is there, it ends with the connection."""
+from .direct import Direct, Watch
+from .reader import READ_BYTES, Broken, Reader
 
 
 class NotConnected(Exception):
     """There is no connection: no byte of the request has left."""
-
-
-class Broken(Exception):
-    """There is no complete answer, and something may have left. The text holds no address and no token."""
 
 
 class Connection:
@@ -44,7 +35,7 @@ class Connection:
     ):
         self._stream = stream
         self._socket = socket.socket
-        self._reader = _Reader()
+        self._reader = Reader()
         self.idle_since_s = math.nan
         """Since when it waits for its next request, on trio's clock; not a number where it takes no more."""
 
@@ -80,7 +71,7 @@ class Connection:
                 last_s = now_s + read_s + whole_s
                 while not reader.is_complete:
                     scope.deadline = min(now_s + read_s, last_s)
-                    reader.take(await stream.receive_some(_READ_BYTES))
+                    reader.take(await stream.receive_some(READ_BYTES))
                     now_s = trio.current_time()
         except (trio.BrokenResourceError, trio.TooSlowError) as error:
             raise Broken(type(error).__name__) from None
@@ -105,19 +96,24 @@ class Connection:
         await close_soon(self._stream.aclose)
 
 
-async def connect(host: str, port: int, tls: ssl.SSLContext | None, *, connect_s: float) -> Connection:
+async def connect(
+    host: str, port: int, tls: ssl.SSLContext | None, *, connect_s: float, watch: Watch | None = None
+) -> Connection | Direct:
     """Connect, and agree on TLS.
 
     Args:
         host, port: Of the server.
         tls: None for none.
         connect_s: For all of it, seconds.
+        watch: Who reads what comes without TLS; None for a stream in any case.
     Raises:
         NotConnected: It cannot.
     """
     try:
         with trio.fail_after(connect_s):
             socket = await trio.open_tcp_stream(host, port)
+            if tls is None and watch is not None:
+                return Direct(sockets.socket(fileno=socket.socket.detach()), watch)
             if tls is None:
                 return Connection(socket, socket)
             stream = trio.SSLStream(socket, tls, server_hostname=host, https_compatible=True)
@@ -135,82 +131,4 @@ async def connect(host: str, port: int, tls: ssl.SSLContext | None, *, connect_s
         raise NotConnected(type(next(leaves(error.__cause__ or error))).__name__) from None
 
 
-class _Reader:
-    """What the server says, answer by answer. Its public methods are called by the parser."""
-
-    def __init__(self) -> None:
-        self._parser = httptools.HttpResponseParser(self)
-        self._parts: list[bytes] = []
-        self.begin()
-
-    def begin(self) -> None:
-        """Be ready for an answer."""
-        self.status = 0
-        self.is_complete = False
-        self.is_kept = False
-        self._is_in_head = True
-        self._has_end = False
-        self._bytes = 0
-        self._parts = []
-
-    def body(self) -> bytes:
-        """Of a complete answer."""
-        return b"".join(self._parts)
-
-    def take(self, data: bytes | bytearray) -> None:
-        """Read on; nothing is the end of the connection.
-
-        Raises:
-            Broken: It is no HTTP, too much, or the end too early.
-        """
-        if not data:
-            if self._is_in_head or self._has_end:
-                raise Broken("the connection was closed")
-            self.is_complete = True
-            return
-        self._bytes += len(data)
-        try:
-            self._parser.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self.is_kept = False
-            if not self.is_complete:
-                raise Broken(type(error).__name__) from None
-        if self._bytes > MAX_ANSWER_BYTES + MAX_HEAD_BYTES:
-            raise Broken("the answer is too long")
-        if self._is_in_head and self._bytes > MAX_HEAD_BYTES:
-            raise Broken("the head of the answer is too long")
-
-    def on_message_begin(self) -> None:
-        """An answer begins. One that nobody asked for must not be taken for that of the next request."""
-        if self.is_complete:
-            self.is_kept = False
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """A line of the head."""
-        if name.lower() in _LENGTHS:
-            self._has_end = True
-
-    def on_headers_complete(self) -> None:
-        """The head is whole."""
-        if not self.is_complete:
-            self.status = self._parser.get_status_code()
-            self._is_in_head = False
-
-    def on_body(self, part: bytes) -> None:
-        """A part of the body."""
-        if not self.is_complete:
-            self._parts.append(part)
-
-    def on_message_complete(self) -> None:
-        """An answer is whole; one below 200 only says that there will be another."""
-        if self.is_complete:
-            return
-        if self.status < 200:
-            self._is_in_head = True
-            self._has_end = False
-            return
-        self.is_complete = True
-        self.is_kept = self._parser.should_keep_alive()
-
-
-__all__ = ["MAX_HEAD_BYTES", "Broken", "Connection", "NotConnected", "connect"]
+__all__ = ["Connection", "NotConnected", "connect"]

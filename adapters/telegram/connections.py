@@ -6,7 +6,6 @@ Over a parser in C, and not those of httpx: they cost four times as much for eac
 
 from __future__ import annotations
 
-import contextlib
 import re
 import ssl
 from collections import deque
@@ -16,11 +15,13 @@ import httpx
 import trio
 
 from .connection import Connection, NotConnected, connect
+from .direct import HAS_WATCH, Direct, Watch
 
 CONNECT_S: Final = 10.0
 WRITE_S: Final = 20.0
 POOL_S: Final = 20.0
-CONNECTIONS: Final = 32
+CONNECTIONS: Final = 72
+"""More than the sends under way at once: a poll, typing signs and answers to buttons need some as well."""
 IDLE_S: Final = 5.0
 """How long an unused connection is kept: servers close theirs, and a request that crosses such a close is uncertain."""
 WHOLE_S: Final = 60.0
@@ -46,7 +47,8 @@ class Connections:
         if is_secure:
             tls.set_alpn_protocols(["http/1.1"])
         self._free = trio.Semaphore(CONNECTIONS)
-        self._idle: deque[Connection] = deque()
+        self._idle: deque[Connection | Direct] = deque()
+        self._watch = Watch() if HAS_WATCH and not is_secure else None
 
     async def ask(self, target: bytes, body: bytes, *, read_s: float) -> tuple[int, bytes]:
         """Make one request, and wait for all of its answer.
@@ -64,11 +66,14 @@ class Connections:
         if _TARGET.fullmatch(target) is None:
             raise NotConnected("this can be no path")
         request = b"POST %b%b%d\r\n\r\n%b" % (target, self._head, len(body), body)
-        await self._take_turn()
+        try:
+            self._free.acquire_nowait()
+        except trio.WouldBlock:
+            await self._wait_turn()
         try:
             connection = await self._idle_one()
             if connection is None:
-                connection = await connect(*self._server, self._tls, connect_s=CONNECT_S)
+                connection = await connect(*self._server, self._tls, connect_s=CONNECT_S, watch=self._watch)
             try:
                 answer = await connection.ask(request, write_s=WRITE_S, read_s=read_s, whole_s=WHOLE_S)
             finally:
@@ -76,7 +81,8 @@ class Connections:
                     self._idle.append(connection)
                 else:
                     await connection.aclose()
-            await self._close_stale()
+            while self._idle and _is_stale(self._idle[0]):
+                await self._idle.popleft().aclose()
             return answer
         finally:
             self._free.release()
@@ -86,16 +92,13 @@ class Connections:
         while self._idle:
             await self._idle.pop().aclose()
 
-    async def _take_turn(self) -> None:
-        with contextlib.suppress(trio.WouldBlock):
-            self._free.acquire_nowait()
-            return
+    async def _wait_turn(self) -> None:
         with trio.move_on_after(POOL_S):
             await self._free.acquire()
             return
         raise NotConnected("all connections are in use")
 
-    async def _idle_one(self) -> Connection | None:
+    async def _idle_one(self) -> Connection | Direct | None:
         while self._idle:
             connection = self._idle.pop()
             is_usable = False
@@ -109,12 +112,8 @@ class Connections:
                 return connection
         return None
 
-    async def _close_stale(self) -> None:
-        while self._idle and _is_stale(self._idle[0]):
-            await self._idle.popleft().aclose()
 
-
-def _is_stale(connection: Connection) -> bool:
+def _is_stale(connection: Connection | Direct) -> bool:
     return trio.current_time() > connection.idle_since_s + IDLE_S
 
 

@@ -11,6 +11,9 @@ from ...runtime.rates import Rate, RateLimits
 LIMITS: Final = RateLimits(chat=Rate(1.0, burst=3), group=Rate(20 / 60, burst=5), bot=Rate(30.0))
 """What the platform's FAQ names: 1/s to a chat, with short bursts, 20 a minute to a group, 30/s in all."""
 
+SENDS: Final = 64
+"""Sends under way at once; only a server of one's own is asked for so many, for the platform's limits allow 30/s."""
+
 POLL_S: Final = 50
 """How long a poll stays open, seconds; the server takes at most 50."""
 PAGE: Final = 100
@@ -91,6 +94,7 @@ __all__ = [
     "PAGE",
     "POLL_MARGIN_S",
     "POLL_S",
+    "SENDS",
     "Floods",
     "conflict_pause_s",
     "poll_pause_s",

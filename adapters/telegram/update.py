@@ -17,12 +17,11 @@ from typing import Final, TypedDict
 
 import attrs
 
-from ...actors.errors import BusError
 from ...actors.extensions import Extensions, Kind
 from ...actors.instants import rfc3339_from_us
 from ...actors.message import MAX_RAW_BYTES
 from ...actors.plain import Plain
-from ...actors.strict_json import dumps
+from ...actors.strict_json import write
 from ..base import NO_ADDRESS, Inbound
 from .address import Address, Lanes, message_name
 from .calls import GENERAL_THREAD
@@ -312,10 +311,8 @@ def _moment(seconds: int | None) -> str | None:
 
 
 def _raw(update: Object) -> bytes:
-    try:
-        return dumps(update).encode()[:MAX_RAW_BYTES]
-    except BusError:
-        return b""
+    # It came out of `loads`, so it can be written.
+    return write(update).encode()[:MAX_RAW_BYTES]
 
 
 def _fingerprint(raw: bytes) -> str:
