@@ -188,6 +188,9 @@ class Watch:
         """See that there was a look since then, and a short while ago: one serves for many calls."""
         if self._looked_s <= idle_since_s or trio.current_time() > self._looked_s + _FRESH_S:
             self._look()
+            if self._reads is not None and self._reads.is_settled:
+                # Its answer is read already: what it waits for would not come again.
+                self._alarm.cancel()
 
     async def wait(self, connection: Direct) -> None:
         """Wait until a connection has settled."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import socket
 from typing import cast
 
 import pytest
@@ -10,6 +12,7 @@ import trio
 import trio.testing
 
 from shardline.adapters.telegram.api import HttpApi, NoAnswer
+from shardline.adapters.telegram.direct import HAS_WATCH, Direct, Watch
 from shardline.adapters.telegram.wire import Ok
 from tests.adapters.telegram.test_hostile import OK, Serve, answer, hostile
 
@@ -144,3 +147,26 @@ async def test_nothing_stays_open() -> None:
 
     assert len(told) == CALLS
     assert len(os.listdir("/proc/self/fd")) <= before
+
+
+@pytest.mark.skipif(not HAS_WATCH, reason="there is no epoll here")
+async def test_an_answer_read_by_the_look_of_another_call_wakes_the_one_that_reads() -> None:
+    ours, theirs = socket.socketpair()
+    watch = Watch()
+    connection = Direct(ours, watch)
+    found: list[tuple[int, bytes]] = []
+
+    async def ask() -> None:
+        found.append(await connection.ask(b"x", write_s=20, read_s=20, whole_s=20))
+
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask)
+            await trio.testing.wait_all_tasks_blocked()
+            theirs.sendall(answer(OK))
+            # Before the loop can tell the one that reads.
+            watch.look_since(math.inf)
+    await connection.aclose()
+    theirs.close()
+
+    assert [status for status, _ in found] == [200]
