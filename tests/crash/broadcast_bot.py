@@ -44,8 +44,8 @@ class Platform:
     async def send(self, out: Outbound) -> SendOutcome:
         asked = self.folder / "asked"
         if out.address.endswith("0"):
-            known = asked.read_text() if asked.exists() else ""
-            if f"{out.address} " not in known:
+            known = asked.read_text().splitlines() if asked.exists() else []
+            if not any(line.startswith(f"{out.address} ") for line in known):
                 self._say("asked", f"{out.address} {time.time()}\n")
                 return NotSent(Code.RATE_LIMITED, Permanence.TRANSIENT, retry_after_s=PAUSE_S, scope="chat")
         self._say("sink", f"{out.idempotency_key} {out.address} {out.text} {time.time()}\n")
