@@ -21,8 +21,9 @@ from ..actors.errors import BusError, Code, error_code_of
 from ..actors.failpoints import NO_FAILPOINTS, FailPointError, FailPoints
 from .commands import Commit, Committed, Duplicate, Leased, Outcome, Part, Publish, Refused, Stored, TakeLease
 from .condition import LogState, Moved, StoreCondition
-from .drive import Drive, InlineDrive, ThreadDrive
+from .drive import Drive, InlineDrive
 from .port import Caps, Reader, Settle, StoreInfo
+from .thread_drive import ThreadDrive
 from .writing import Applies, BatchWriter, Delivery
 
 Mode = Literal["thread", "inline"]

@@ -25,6 +25,10 @@ _FIRST_WAIT_S: Final = 0.1
 _MAX_WAIT_S: Final = 5.0
 
 
+def nothing() -> None:
+    """Do nothing."""
+
+
 class NotStoredError(Exception):
     """Nothing of the batch is stored, for sure; `error` says why, STORE_BUSY or STORE_FULL."""
 
@@ -49,11 +53,12 @@ class Applies(Protocol):
         """How many inbox rows on disk are open."""
         ...
 
-    def apply(self, parts: Sequence[Part]) -> list[Outcome]:
+    def apply(self, parts: Sequence[Part], before_commit: Callable[[], None] = nothing) -> list[Outcome]:
         """Store a batch, whole and in order.
 
         Args:
             parts: As they were submitted. After an `OpenError` the same parts; more may follow them.
+            before_commit: Called when all is written but the COMMIT; again at each try, and not where none gets there.
         Returns:
             One outcome a part; all of them are on disk.
         Raises:
@@ -109,9 +114,12 @@ class BatchWriter:
     _is_open: bool = attrs.field(default=False, init=False)
     _told: Code | None = attrs.field(default=None, init=False)
 
-    def write(self, entries: list[Entry]) -> Delivery:
+    def write(self, entries: list[Entry], before_commit: Callable[[], None] = nothing) -> Delivery:
         """Store what is kept and `entries` behind it.
 
+        Args:
+            entries: In the order they were handed over.
+            before_commit: See `Applies.apply`.
         Returns:
             What can be told now.
         Raises:
@@ -122,7 +130,7 @@ class BatchWriter:
         if self.gave_up:
             return self.refuse()
         try:
-            outcomes = self._backend.apply(list(map(_PART, batch)))
+            outcomes = self._backend.apply(list(map(_PART, batch)), before_commit)
         except NotStoredError as refusal:
             self._is_open = False
             return self._keep(batch, refusal.error)

@@ -19,7 +19,7 @@ from ...actors.errors import BusError, Code
 from ...actors.failpoints import FailPoints
 from ..commands import Commit, Outcome, Part, Refused
 from ..labels import labels_of
-from ..writing import NotStoredError, OpenError
+from ..writing import NotStoredError, OpenError, nothing
 from . import sql
 from .apply import MismatchError, apply_numbers, apply_plan
 from .chain import Linker
@@ -98,14 +98,14 @@ class Backend:
         """See `Applies`."""
         return self._numbers.open_messages
 
-    def apply(self, parts: Sequence[Part]) -> list[Outcome]:
+    def apply(self, parts: Sequence[Part], before_commit: Callable[[], None] = nothing) -> list[Outcome]:
         """See `Applies`: STORE_IO after three failures in a row."""
         failures = 0
         while True:
             try:
                 database = self._connected()
                 done = self._recall(database)
-                return done + self._transact(database, parts[len(done) :])
+                return done + self._transact(database, parts[len(done) :], before_commit)
             except (apsw.Error, BusError) as error:
                 failure = store_error(error, "the store cannot write")
                 self._undo(failure)
@@ -209,7 +209,9 @@ class Backend:
         self._open = None
         raise NotStoredError(failure)
 
-    def _transact(self, database: apsw.Connection, parts: Sequence[Part]) -> list[Outcome]:
+    def _transact(
+        self, database: apsw.Connection, parts: Sequence[Part], before_commit: Callable[[], None]
+    ) -> list[Outcome]:
         if not parts:
             return []
         self._begin(database)
@@ -220,6 +222,7 @@ class Backend:
             return attempt.outcomes
         attempt.numbers.commit_seq += 1
         apply_numbers(database, attempt.numbers, attempt.shards, self._instance)
+        before_commit()
         kinds = labels_of(parts) if self._failpoints.armed else None
         if kinds is not None:
             self._failpoints.hit("before_commit", kinds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import attrs
 import pytest
@@ -10,7 +10,7 @@ import pytest
 from shardline.actors.errors import BusError, Code
 from shardline.storage.commands import Commit, Committed, Leased, Outcome, Part, Publish, Refused, TakeLease
 from shardline.storage.memory import open_memory
-from shardline.storage.writing import BatchWriter, Entry, NotStoredError, OpenError
+from shardline.storage.writing import BatchWriter, Entry, NotStoredError, OpenError, nothing
 from tests.kits.store_rows import AT_US, Hand
 
 FULL = BusError(Code.STORE_FULL, "full")
@@ -25,7 +25,7 @@ class Disk:
     open_messages: int = 0
     batches: list[tuple[Part, ...]] = attrs.Factory(list[tuple[Part, ...]])
 
-    def apply(self, parts: Sequence[Part]) -> list[Outcome]:
+    def apply(self, parts: Sequence[Part], before_commit: Callable[[], None] = nothing) -> list[Outcome]:
         if self.full:
             self.full -= 1
             raise NotStoredError(FULL) if self.known else OpenError(FULL)
@@ -98,10 +98,10 @@ def test_what_fits_into_a_full_store_is_stored_past_other_shards_alone() -> None
 
 def test_a_part_of_unknown_outcome_comes_first_afterwards() -> None:
     class Torn(Disk):
-        def apply(self, parts: Sequence[Part]) -> list[Outcome]:
+        def apply(self, parts: Sequence[Part], before_commit: Callable[[], None] = nothing) -> list[Outcome]:
             if self.full == 1:
                 self.known = False
-            return super().apply(parts)
+            return super().apply(parts, before_commit)
 
     bench = Bench(Torn(full=3))
     told = bench.write(
@@ -177,7 +177,7 @@ def test_giving_up_tells_why() -> None:
 
 def test_store_that_cannot_go_on_leaves_everything_open() -> None:
     class Broken(Disk):
-        def apply(self, parts: Sequence[Part]) -> list[Outcome]:
+        def apply(self, parts: Sequence[Part], before_commit: Callable[[], None] = nothing) -> list[Outcome]:
             raise BusError(Code.STORE_IO, "gone")
 
     bench = Bench(Broken())
