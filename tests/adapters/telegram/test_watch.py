@@ -42,9 +42,11 @@ class Gate:
         return serve
 
 
-async def call(api: HttpApi, chat: int, told: dict[int, object], *, read_s: float = 20.0) -> None:
+async def call(
+    api: HttpApi, chat: int, told: dict[int, object], *, read_s: float = 20.0, size: int = 2
+) -> None:
     try:
-        found = await api.call("sendMessage", {"chat_id": chat, "text": "hi"}, read_s=read_s)
+        found = await api.call("sendMessage", {"chat_id": chat, "text": "x" * size}, read_s=read_s)
     except NoAnswer as error:
         told[chat] = str(error)
     else:
