@@ -12,6 +12,7 @@ import pytest
 import trio
 import trio.testing
 
+from shardline.adapters.telegram import connections
 from shardline.adapters.telegram import watch as watch_module
 from shardline.adapters.telegram.api import HttpApi, NeverSent, NoAnswer
 from shardline.adapters.telegram.direct import Direct
@@ -138,6 +139,30 @@ async def test_an_idle_connection_that_ends_while_others_wait_is_not_used() -> N
 
     assert told == {1: 1}
     assert connections == 4
+
+
+async def test_a_server_that_does_not_read_ends_the_one_call_that_it_does_not_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connections, "WRITE_S", 0.2)
+    gate, told = Gate(), dict[int, object]()
+
+    async def serve(stream: trio.SocketStream) -> None:
+        first = bytes(await stream.receive_some(2_000))
+        if b'"chat_id":2,' in first:
+            await trio.sleep_forever()
+        gate.asked.append(1)
+        await gate.let[1].wait()
+        await stream.send_all(answer(OK))
+
+    async with hostile(serve) as api, trio.open_nursery() as nursery:
+        nursery.start_soon(call, api, 1, told)
+        await all_asked(gate, 1)
+        await call(api, 2, told, size=8 << 20)
+        assert told == {2: "no complete answer: TooSlowError"}
+        gate.let[1].set()
+
+    assert told.pop(1) == 1
 
 
 async def test_nothing_stays_open() -> None:
