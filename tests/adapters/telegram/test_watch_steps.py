@@ -96,7 +96,9 @@ async def one_cut(api: HttpApi, victim: int, step: int, size: int) -> bool:
     return cut.left <= 0
 
 
-@pytest.mark.parametrize("size", [SMALL, LARGE], ids=["small", "large"])
+@pytest.mark.parametrize(
+    "size", [pytest.param(SMALL, id="small"), pytest.param(LARGE, id="large", marks=pytest.mark.long)]
+)
 @pytest.mark.parametrize("victim", range(1, CALLS + 1))
 async def test_a_call_that_is_cut_off_at_any_step(victim: int, size: int) -> None:
     with nothing_left():
