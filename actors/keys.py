@@ -77,16 +77,21 @@ def check_conversation_key(key: str) -> str:
 
 
 def telegram_key(
-    chat_id: int | str, *, thread: int | str | None = None, connection: str | None = None
+    chat_id: int | str,
+    *,
+    thread: int | str | None = None,
+    connection: str | None = None,
+    direct: int | str | None = None,
 ) -> str:
-    """Name a Telegram chat, one of its forum topics, or a business connection's chat.
+    """Name a Telegram chat, one of its topics, or a business connection's chat.
 
     Args:
         chat_id: Non-zero integer, negative for groups, as number or decimal text.
         thread: message_thread_id of a forum topic, > 0.
-        connection: business_connection_id; not together with `thread`.
+        connection: business_connection_id.
+        direct: topic_id of one person's messages to a channel, > 0. Of the three at most one.
     Returns:
-        `tg:<chat>`, `tg:<chat>:t<thread>` or `tg:<chat>:b<connection>`.
+        `tg:<chat>`, `tg:<chat>:t<thread>`, `tg:<chat>:b<connection>` or `tg:<chat>:d<direct>`.
     Raises:
         BusError: INVALID_MESSAGE.
     """
@@ -95,13 +100,13 @@ def telegram_key(
         check_conversation_key(f"tg:{chat}")
     if _INTEGER.fullmatch(chat) is None:
         raise _bad_part("telegram chat", chat_id, "a non-zero integer")
-    if thread is not None and connection is not None:
-        raise BusError(Code.INVALID_MESSAGE, "a telegram key has a thread or a business connection, not both")
-    if thread is not None:
-        topic = str(thread)
-        if _POSITIVE.fullmatch(topic) is None:
-            raise _bad_part("telegram thread", thread, "a positive integer")
-        return f"tg:{chat}:t{topic}"
+    if sum(part is not None for part in (thread, connection, direct)) > 1:
+        raise BusError(Code.INVALID_MESSAGE, "a telegram key has one of thread, connection and direct")
+    for letter, topic in (("t", thread), ("d", direct)):
+        if topic is not None:
+            if _POSITIVE.fullmatch(str(topic)) is None:
+                raise _bad_part("telegram thread", topic, "a positive integer")
+            return f"tg:{chat}:{letter}{topic}"
     if connection is not None:
         return f"tg:{chat}:b{_part('telegram connection', connection)}"
     return f"tg:{chat}"

@@ -20,6 +20,7 @@ from .address import Lanes, chat_of, read_address
 from .api import API_BASE, Api, CallFailed, HttpApi, NeverSent, check_base, is_token
 from .buttons import ANSWER, Buttons
 from .calls import Call, ParseMode, Quote, call_of, call_of_action
+from .health import Health
 from .identity import ask_me, ask_webhook, check_account
 from .intake import Intake, Tally
 from .limits import BUTTONS_S, COURTESY_S, LIMITS, POLL_S, SENDS, Floods, poll_pause_s
@@ -183,11 +184,14 @@ class Telegram:
 
     async def _read(self, edge: Edge, intake: Intake, task_status: trio.TaskStatus[None]) -> None:
         chance = self._random.random
+        health = Health(edge)
+        # What nothing can be read through is worse than what the bot goes on without.
+        reading = health.part()
         async with trio.open_nursery() as nursery:
             if self._webhook is None:
                 await self._check_webhook()
             if self._commands is not None:
-                menu = Menu(self._api, self._commands, edge, chance)
+                menu = Menu(self._api, self._commands, health.part(), chance)
                 if not await menu.set_once():
                     nursery.start_soon(menu.set)
             await nursery.start(self.buttons.run)
@@ -196,13 +200,13 @@ class Telegram:
             if self._webhook is None:
                 task_status.started()
                 await Poller(
-                    self._api, edge, intake, allowed=self._allowed, poll_s=self._poll_s, chance=chance
+                    self._api, reading, intake, allowed=self._allowed, poll_s=self._poll_s, chance=chance
                 ).run()
             else:
                 await serve_webhook(
                     self._webhook,
                     self._api,
-                    edge,
+                    reading,
                     intake,
                     self._allowed,
                     chance=chance,

@@ -1,4 +1,7 @@
-"""What names a conversation of Telegram: a chat, one of its topics, or a chat of a business connection. Pure."""
+"""What names a conversation of Telegram: a chat, one of its topics, or a chat of a business connection. Pure.
+
+A channel's direct messages are one chat with a topic for each person who writes to it.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,8 @@ from ...runtime.rates import Chat
 Lanes = Literal["topic", "chat"]
 """What is one conversation: each topic of a forum, or the whole chat."""
 
-_ADDRESS = re.compile(r"(-?[1-9][0-9]{0,18})(?::t([1-9][0-9]{0,18})|:b([^:\s]+))?")
-_MESSAGE = re.compile(r"(-?[1-9][0-9]{0,18})(?::[tb][^:\s]+)?:([1-9][0-9]{0,18})(?::edit:[0-9]+)?")
+_ADDRESS = re.compile(r"(-?[1-9][0-9]{0,18})(?::t([1-9][0-9]{0,18})|:b([^:\s]+)|:d([1-9][0-9]{0,18}))?")
+_MESSAGE = re.compile(r"(-?[1-9][0-9]{0,18})(?::[tbd][^:\s]+)?:([1-9][0-9]{0,18})(?::edit:[0-9]+)?")
 
 
 @attrs.frozen
@@ -24,15 +27,19 @@ class Address:
         chat: The chat's id, not 0; negative for groups and channels.
         thread: The topic of a forum.
         connection: The business connection.
+        direct: The topic of one person among a channel's direct messages.
     """
 
     chat: int
     thread: int | None = None
     connection: str | None = None
+    direct: int | None = None
 
     def __str__(self) -> str:
         if self.thread is not None:
             return f"{self.chat}:t{self.thread}"
+        if self.direct is not None:
+            return f"{self.chat}:d{self.direct}"
         return str(self.chat) if self.connection is None else f"{self.chat}:b{self.connection}"
 
 
@@ -41,8 +48,13 @@ def read_address(text: str) -> Address | None:
     found = _ADDRESS.fullmatch(text)
     if found is None:
         return None
-    chat, thread, connection = found.groups()
-    return Address(int(chat), None if thread is None else int(thread), connection)
+    chat, thread, connection, direct = found.groups()
+    return Address(
+        int(chat),
+        None if thread is None else int(thread),
+        connection,
+        None if direct is None else int(direct),
+    )
 
 
 def chat_of(address: str) -> Chat:

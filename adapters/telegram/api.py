@@ -24,9 +24,8 @@ from ...actors.strict_json import dumps
 from ...actors.system import open_regular
 from .bodies import Body, body_of, close_soon
 from .calls import Upload
-from .connection import NotConnected
 from .connections import CONNECT_S, CONNECTIONS, POOL_S, WHOLE_S, WRITE_S, Connections
-from .reader import Broken
+from .failures import Broken, NotConnected
 from .trace import Trace
 from .wire import Answer, Refusal, read_answer
 

@@ -144,6 +144,8 @@ def _target(address: Address) -> dict[str, Plain]:
         fields["message_thread_id"] = address.thread
     if address.connection is not None:
         fields["business_connection_id"] = address.connection
+    if address.direct is not None:
+        fields["direct_messages_topic_id"] = address.direct
     return fields
 
 

@@ -9,17 +9,16 @@ import contextlib
 import math
 import socket as sockets
 import ssl
+import time
 
 import trio
 
 from ...actors.leaves import leaves
 from .bodies import close_soon
-from .direct import Direct, Watch
-from .reader import READ_BYTES, Broken, Reader
-
-
-class NotConnected(Exception):
-    """There is no connection: no byte of the request has left."""
+from .direct import Direct
+from .failures import Broken, NotConnected
+from .reader import READ_BYTES, Reader
+from .watch import Watch
 
 
 class Connection:
@@ -37,7 +36,7 @@ class Connection:
         self._socket = socket.socket
         self._reader = Reader()
         self.idle_since_s = math.nan
-        """Since when it waits for its next request, on trio's clock; not a number where it takes no more."""
+        """Since when it waits for its next request, monotonic; not a number where it takes no more."""
 
     @property
     def is_reusable(self) -> bool:
@@ -76,7 +75,7 @@ class Connection:
         except (trio.BrokenResourceError, trio.TooSlowError) as error:
             raise Broken(type(error).__name__) from None
         if reader.is_kept:
-            self.idle_since_s = now_s
+            self.idle_since_s = time.monotonic()
         return reader.status, reader.body()
 
     async def is_quiet(self) -> bool:
@@ -113,7 +112,7 @@ async def connect(
         with trio.fail_after(connect_s):
             socket = await trio.open_tcp_stream(host, port)
             if tls is None and watch is not None:
-                return Direct(sockets.socket(fileno=socket.socket.detach()), watch)
+                return _watched(sockets.socket(fileno=socket.socket.detach()), watch)
             if tls is None:
                 return Connection(socket, socket)
             stream = trio.SSLStream(socket, tls, server_hostname=host, https_compatible=True)
@@ -131,4 +130,13 @@ async def connect(
         raise NotConnected(type(next(leaves(error.__cause__ or error))).__name__) from None
 
 
-__all__ = ["Connection", "NotConnected", "connect"]
+def _watched(plain: sockets.socket, watch: Watch) -> Direct:
+    try:
+        return Direct(plain, watch)
+    except OSError:
+        # The process has no file left for an epoll.
+        plain.close()
+        raise
+
+
+__all__ = ["Connection", "connect"]

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import re
 import ssl
+import time
 from collections import deque
 from typing import Final
 
 import httpx
 import trio
 
-from .connection import Connection, NotConnected, connect
-from .direct import HAS_WATCH, Direct, Watch
+from .connection import Connection, connect
+from .direct import Direct
+from .failures import NotConnected
+from .watch import HAS_WATCH, Watch
 
 CONNECT_S: Final = 10.0
 WRITE_S: Final = 20.0
@@ -114,7 +117,7 @@ class Connections:
 
 
 def _is_stale(connection: Connection | Direct) -> bool:
-    return trio.current_time() > connection.idle_since_s + IDLE_S
+    return time.monotonic() > connection.idle_since_s + IDLE_S
 
 
 __all__ = ["CONNECTIONS", "CONNECT_S", "IDLE_S", "POOL_S", "WHOLE_S", "WRITE_S", "Connections"]

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from ..base import Edge
 from .api import CallFailed
+from .health import Reports
 from .limits import COURTESY_S, poll_pause_s
 from .wire import Answer, Ok
 
@@ -26,7 +26,7 @@ class Courtesy:
     """
 
     def __init__(
-        self, ask: Callable[[], Awaitable[Answer]], what: str, edge: Edge, chance: Callable[[], float]
+        self, ask: Callable[[], Awaitable[Answer]], what: str, edge: Reports, chance: Callable[[], float]
     ) -> None:
         self._ask = ask
         self._what = what

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from ...actors.errors import BusError, Code
 from ...actors.plain import Plain
-from ..base import Edge
 from .api import Api
 from .courtesy import Courtesy
+from .health import Reports
 from .wire import Refusal
 
 
@@ -23,7 +23,7 @@ class Menu:
     """
 
     def __init__(
-        self, api: Api, commands: Sequence[tuple[str, str]], edge: Edge, chance: Callable[[], float]
+        self, api: Api, commands: Sequence[tuple[str, str]], edge: Reports, chance: Callable[[], float]
     ) -> None:
         menu: list[Plain] = [
             {"command": name.removeprefix("/"), "description": text} for name, text in commands

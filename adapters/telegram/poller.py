@@ -15,8 +15,9 @@ import trio
 from ...actors.errors import BusError, Code
 from ...actors.message import MAX_RAW_BYTES
 from ...actors.plain import Plain
-from ..base import Edge, Inbound
+from ..base import Inbound
 from .api import Api, CallFailed, NoAnswer
+from .health import Reports
 from .intake import Intake
 from .limits import CONFLICT_S, EMPTY_S, PAGE, POLL_MARGIN_S, conflict_pause_s, poll_pause_s
 from .wire import Ok, Refusal
@@ -43,7 +44,7 @@ class Poller:
     def __init__(
         self,
         api: Api,
-        edge: Edge,
+        edge: Reports,
         intake: Intake,
         *,
         allowed: Sequence[str] | None,

@@ -9,16 +9,13 @@ from typing import Final
 
 import httptools
 
+from .failures import Broken
 from .wire import MAX_ANSWER_BYTES
 
 MAX_HEAD_BYTES: Final = 100 * 1024
 READ_BYTES: Final = 65_536
 _LENGTHS = frozenset({b"content-length", b"transfer-encoding"})
 """The heads that say where a body ends; where neither is there, it ends with the connection."""
-
-
-class Broken(Exception):
-    """There is no complete answer, and something may have left. The text holds no address and no token."""
 
 
 class Reader:
@@ -99,4 +96,4 @@ class Reader:
         self.is_kept = self._parser.should_keep_alive()
 
 
-__all__ = ["MAX_HEAD_BYTES", "READ_BYTES", "Broken", "Reader"]
+__all__ = ["MAX_HEAD_BYTES", "READ_BYTES", "Reader"]

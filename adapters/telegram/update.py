@@ -162,7 +162,7 @@ def _message(
             entities=entities,
             mention_users=mentions_of(text, entities, how.me.id, how.me.username),
             business_connection_id=text_in(message, "business_connection_id"),
-            thread_ts=None if address.thread is None else str(address.thread),
+            thread_ts=_topic_of(address),
             **_author(author, sender),
         ),
         raw=raw,
@@ -256,11 +256,20 @@ def _address(message: Object, how: Reading) -> Address | None:
     connection = text_in(message, "business_connection_id")
     if connection is not None:
         return Address(chat, connection=connection)
+    direct = integer_in(object_in(message, "direct_messages_topic") or {}, "topic_id")
+    if direct is not None and direct > 0:
+        # Each is another person, and without it no answer is taken: so whatever the lanes are.
+        return Address(chat, direct=direct)
     if how.lanes == "topic" and message.get("is_topic_message") is True:
         thread = integer_in(message, "message_thread_id")
         if thread is not None and thread > GENERAL_THREAD:
             return Address(chat, thread)
     return Address(chat)
+
+
+def _topic_of(address: Address) -> str | None:
+    topic = address.thread if address.direct is None else address.direct
+    return None if topic is None else str(topic)
 
 
 def _is_echo(message: Object, author: Object, how: Reading) -> bool:

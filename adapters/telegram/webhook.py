@@ -19,9 +19,10 @@ from ...actors.errors import BusError, Code, Permanence
 from ...actors.message import MAX_RAW_BYTES
 from ...actors.plain import Plain
 from ...actors.strict_json import loads
-from ..base import Edge, Inbound
+from ..base import Inbound
 from .api import Api
 from .courtesy import Courtesy
+from .health import Reports
 from .intake import Intake
 from .wire import Refusal
 
@@ -143,7 +144,7 @@ class WebhookApp:
 async def serve_webhook(
     hook: Webhook,
     api: Api,
-    edge: Edge,
+    edge: Reports,
     intake: Intake,
     allowed: Sequence[str] | None,
     *,

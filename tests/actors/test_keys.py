@@ -108,6 +108,7 @@ def test_telegram_forms() -> None:
     assert telegram_key("-1001557000001", thread=40) == "tg:-1001557000001:t40"
     assert telegram_key(-1001557000001, thread="40") == "tg:-1001557000001:t40"
     assert telegram_key(7000000003, connection="bc-fake-1") == "tg:7000000003:bbc-fake-1"
+    assert telegram_key(-1001557000005, direct=7000000001) == "tg:-1001557000005:d7000000001"
 
 
 @pytest.mark.parametrize("chat", [0, "0", "-0", "007", "", " 1", "1.0", "1e3", "abc", True, "١"])
@@ -120,14 +121,18 @@ def test_bad_telegram_chat(chat: int | str) -> None:
 def test_bad_telegram_thread(thread: int | str) -> None:
     with refused(Code.INVALID_MESSAGE, "thread"):
         telegram_key(1, thread=thread)
+    with refused(Code.INVALID_MESSAGE, "thread"):
+        telegram_key(1, direct=thread)
 
 
 def test_bad_telegram_connection() -> None:
     for connection in ("", "a b", "a:b"):
         with refused(Code.INVALID_MESSAGE, "connection"):
             telegram_key(1, connection=connection)
-    with refused(Code.INVALID_MESSAGE, "not both"):
+    with refused(Code.INVALID_MESSAGE, "one of"):
         telegram_key(1, thread=2, connection="bc")
+    with refused(Code.INVALID_MESSAGE, "one of"):
+        telegram_key(1, thread=2, direct=3)
 
 
 def test_slack_forms() -> None:

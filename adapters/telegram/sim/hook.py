@@ -9,8 +9,8 @@ import trio
 
 from ....actors.plain import Plain
 from ....actors.strict_json import dumps
-from ..connection import NotConnected, connect
-from ..reader import Broken
+from ..connection import connect
+from ..failures import Broken, NotConnected
 from .bot import SimBot
 
 FIRST_WAIT_S: Final = 0.1

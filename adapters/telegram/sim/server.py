@@ -21,6 +21,7 @@ from .hook import call_hook, hook_of
 from .script import Fault, Script, script_of
 
 _TARGET = re.compile(r"/bot([^/]+)/([A-Za-z]+)")
+_NUMBERS: Final = frozenset({"chat_id", "message_thread_id", "direct_messages_topic_id"})
 _HTML: Final = b"<html><body><h1>502 Bad Gateway</h1></body></html>"
 
 
@@ -215,7 +216,7 @@ def _form(kind: str, body: bytes) -> Object:
             continue
         text = content.decode()
         try:
-            fields[name] = int(text) if name in {"chat_id", "message_thread_id"} else text
+            fields[name] = int(text) if name in _NUMBERS else text
         except ValueError:
             fields[name] = text
     return fields

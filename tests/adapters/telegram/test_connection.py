@@ -65,6 +65,7 @@ async def test_what_comes_while_nobody_asks_is_not_taken_for_the_next_one() -> N
         (b"HTTP/1.0 200 OK\r\ncontent-length: 37\r\n\r\n" + OK, False),
         (answer(OK, more=b"connection: close\r\n"), False),
         (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n" + answer(OK), True),
+        (answer(OK, more=b"connection: upgrade, keep-alive\r\nupgrade: h2,h2c\r\n"), True),
         (
             b"HTTP/1.1 103 Early Hints\r\ncontent-length: 0\r\n\r\nHTTP/1.1 200 OK\r\n\r\n" + OK,
             False,
@@ -74,7 +75,15 @@ async def test_what_comes_while_nobody_asks_is_not_taken_for_the_next_one() -> N
             True,
         ),
     ],
-    ids=["until the end", "an old server", "closes", "more than one head", "a head with a length", "chunks"],
+    ids=[
+        "until the end",
+        "an old server",
+        "closes",
+        "more than one head",
+        "an upgrade on offer",
+        "a head with a length",
+        "chunks",
+    ],
 )
 async def test_every_form_of_an_answer_is_read(told: bytes, is_kept: bool) -> None:
     connections = 0

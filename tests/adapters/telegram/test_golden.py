@@ -17,7 +17,8 @@ from shardline.adapters.telegram.update import Me, Reading, read_update
 HOW = Reading(me=Me(id=4200, username="Sim_Bot"))
 GOLDEN = sorted(Path(__file__).with_name("golden").glob("*.json"))
 KINDS = {
-    "album", "business_message", "callback_query", "channel_post", "edited_message", "message", "migration", "topic"
+    "album", "business_message", "callback_query", "channel_post", "direct_topic", "edited_message",
+    "message", "migration", "topic",
 }  # fmt: skip
 
 

@@ -82,10 +82,15 @@ def once(told: bytes) -> Serve:
         answer(b"", status=b"302 Found", more=b"location: http://127.0.0.1:9/bot1:x/sendMessage\r\n"),
         answer(gzip.compress(bytes(50_000_000)), more=b"content-encoding: gzip\r\n"),
         answer(gzip.compress(OK), more=b"content-encoding: gzip\r\n"),
+        b"HTTP/1.1 204 No Content\r\n\r\n",
+        b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n" + OK,
+        answer(OK, more=b"transfer-encoding: chunked\r\n"),
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nffffffffffffffffff\r\n" + OK,
     ],
     ids=[
         "nothing", "no HTTP", "half a body", "a length below zero", "a head without end", "half a document",
         "a wrong type", "deep", "null", "a page of a proxy", "elsewhere", "a bomb", "packed",
+        "no content", "another protocol", "two lengths", "a chunk without end",
     ],
 )  # fmt: skip
 async def test_what_is_no_answer_is_uncertain(told: bytes) -> None:

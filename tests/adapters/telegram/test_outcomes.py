@@ -165,6 +165,8 @@ def test_a_text_names_chat_topic_and_connection() -> None:
     assert call(out("-10012:t40")).fields == {"chat_id": -10012, "message_thread_id": 40, "text": "hi"}
     assert call(out("-10012:t1")).fields == {"chat_id": -10012, "text": "hi"}
     assert call(out("12:bbc-1")).fields == {"chat_id": 12, "business_connection_id": "bc-1", "text": "hi"}
+    direct = call(out("-10012:d7001")).fields
+    assert direct == {"chat_id": -10012, "direct_messages_topic_id": 7001, "text": "hi"}
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import select
 import socket
 from typing import cast
 
@@ -11,10 +12,15 @@ import pytest
 import trio
 import trio.testing
 
-from shardline.adapters.telegram.api import HttpApi, NoAnswer
-from shardline.adapters.telegram.direct import HAS_WATCH, Direct, Watch
+from shardline.adapters.telegram import connections
+from shardline.adapters.telegram import watch as watch_module
+from shardline.adapters.telegram.api import HttpApi, NeverSent, NoAnswer
+from shardline.adapters.telegram.direct import Direct
+from shardline.adapters.telegram.failures import NotConnected
+from shardline.adapters.telegram.watch import HAS_WATCH, Watch
 from shardline.adapters.telegram.wire import Ok
-from tests.adapters.telegram.test_hostile import OK, Serve, answer, hostile
+from tests.adapters.telegram.test_cancelled_calls import nothing_left
+from tests.adapters.telegram.test_hostile import LIMIT_S, OK, Serve, answer, hostile
 
 CALLS = 6
 
@@ -37,9 +43,11 @@ class Gate:
         return serve
 
 
-async def call(api: HttpApi, chat: int, told: dict[int, object], *, read_s: float = 20.0) -> None:
+async def call(
+    api: HttpApi, chat: int, told: dict[int, object], *, read_s: float = 20.0, size: int = 2
+) -> None:
     try:
-        found = await api.call("sendMessage", {"chat_id": chat, "text": "hi"}, read_s=read_s)
+        found = await api.call("sendMessage", {"chat_id": chat, "text": "x" * size}, read_s=read_s)
     except NoAnswer as error:
         told[chat] = str(error)
     else:
@@ -133,6 +141,30 @@ async def test_an_idle_connection_that_ends_while_others_wait_is_not_used() -> N
     assert connections == 4
 
 
+async def test_a_server_that_does_not_read_ends_the_one_call_that_it_does_not_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connections, "WRITE_S", 0.2)
+    gate, told = Gate(), dict[int, object]()
+
+    async def serve(stream: trio.SocketStream) -> None:
+        first = bytes(await stream.receive_some(2_000))
+        if b'"chat_id":2,' in first:
+            await trio.sleep_forever()
+        gate.asked.append(1)
+        await gate.let[1].wait()
+        await stream.send_all(answer(OK))
+
+    async with hostile(serve) as api, trio.open_nursery() as nursery:
+        nursery.start_soon(call, api, 1, told)
+        await all_asked(gate, 1)
+        await call(api, 2, told, size=8 << 20)
+        assert told == {2: "no complete answer: TooSlowError"}
+        gate.let[1].set()
+
+    assert told.pop(1) == 1
+
+
 async def test_nothing_stays_open() -> None:
     before = len(os.listdir("/proc/self/fd"))
     gate, told = Gate(), dict[int, object]()
@@ -170,3 +202,65 @@ async def test_an_answer_read_by_the_look_of_another_call_wakes_the_one_that_rea
     theirs.close()
 
     assert [status for status, _ in found] == [200]
+
+
+def clock_at(seconds: float) -> trio.testing.MockClock:
+    clock = trio.testing.MockClock(rate=1)
+    clock.jump(seconds)
+    return clock
+
+
+@pytest.mark.skipif(not HAS_WATCH, reason="there is no epoll here")
+@pytest.mark.parametrize("starts", [(1_000.0, 0.0), (0.0, 1_000.0)], ids=["earlier", "later"])
+def test_a_connection_that_ended_between_two_loops_is_not_used(
+    starts: tuple[float, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Trio's clock begins anywhere in each loop; an adapter may be in two, one after the other."""
+    monkeypatch.setattr(watch_module, "_FRESH_S", 0.0)
+    ours, theirs = socket.socketpair()
+    watch = Watch()
+    connection = Direct(ours, watch)
+    found: list[bool] = []
+
+    async def first() -> None:
+        with trio.fail_after(LIMIT_S):
+            theirs.sendall(answer(OK))
+            await connection.ask(b"x", write_s=20, read_s=20, whole_s=20)
+        # Another call, which is cut off with the loop.
+        watch.look_since(math.inf)
+
+    async def second() -> None:
+        found.append(await connection.is_quiet())
+        await connection.aclose()
+
+    trio.run(first, clock=clock_at(starts[0]))
+    theirs.close()
+    trio.run(second, clock=clock_at(starts[1]))
+
+    assert found == [False]
+
+
+@pytest.mark.skipif(not HAS_WATCH, reason="there is no epoll here")
+async def test_a_request_of_which_no_byte_can_leave_was_never_sent() -> None:
+    ours, theirs = socket.socketpair()
+    connection = Direct(ours, Watch())
+    theirs.close()
+    with pytest.raises(NotConnected, match="BrokenPipeError"):
+        await connection.ask(b"x", write_s=20, read_s=20, whole_s=20)
+    assert not connection.is_reusable
+    await connection.aclose()
+
+
+@pytest.mark.skipif(not HAS_WATCH, reason="there is no epoll here")
+async def test_a_process_without_a_file_for_an_epoll_sends_nothing_and_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse() -> select.epoll:
+        raise OSError(24, "Too many open files")
+
+    with nothing_left():
+        async with hostile(Gate().serve()) as api:
+            monkeypatch.setattr(select, "epoll", refuse)
+            with pytest.raises(NeverSent, match="OSError"):
+                await api.call("sendMessage", {"chat_id": 1, "text": "hi"})
+            monkeypatch.undo()
