@@ -153,7 +153,8 @@ def judge(facts: Facts) -> Iterator[Reason]:
         yield Reason(
             word="turns_overdue",
             state=HealthState.DEGRADED,
-            text=f"{_counted(facts.overdue_turns, 'turn runs', 'turns run')} longer than {TURN_OVERDUE_S:.0f} s or their limit",
+            text=f"{_counted(facts.overdue_turns, 'turn runs', 'turns run')} longer than"
+            f" {TURN_OVERDUE_S:.0f} s or their limit",
             action="`shardline status` names them; look at what their handlers wait for, and set `timeout_s`.",
         )
     if facts.suspects:
