@@ -153,7 +153,8 @@ def judge(facts: Facts) -> Iterator[Reason]:
         yield Reason(
             word="turns_overdue",
             state=HealthState.DEGRADED,
-            text=f"{facts.overdue_turns:,} turns run longer than {TURN_OVERDUE_S:.0f} s or their limit",
+            text=f"{_counted(facts.overdue_turns, 'turn runs', 'turns run')} longer than"
+            f" {TURN_OVERDUE_S:.0f} s or their limit",
             action="`shardline status` names them; look at what their handlers wait for, and set `timeout_s`.",
         )
     if facts.suspects:
@@ -181,16 +182,20 @@ def judge(facts: Facts) -> Iterator[Reason]:
         yield Reason(
             word="sends_uncertain",
             state=HealthState.DEGRADED,
-            text=f"{facts.uncertain:,} sends wait for a decision: nobody knows whether they arrived",
+            text=f"{_counted(facts.uncertain, 'send waits', 'sends wait')} for a decision: it may have arrived or not",
             action="`shardline outbox list state=uncertain`, then `shardline outbox resolve`.",
         )
     if facts.dead:
         yield Reason(
             word="letters_dead",
             state=HealthState.OK,
-            text=f"{facts.dead:,} messages and sends died since the start",
+            text=f"{_counted(facts.dead, 'message or send', 'messages and sends')} died since the start",
             action="`shardline dlq list`, then `shardline dlq requeue` or `dlq purge`.",
         )
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count:,} {one if count == 1 else many}"
 
 
 def store_failing(code: Code, since_us: int = 0) -> Reason:

@@ -20,7 +20,7 @@ from ...storage.sqlite.mounts import file_system_of, is_unsafe
 from ...storage.sqlite.owner import Owner
 from ...storage.sqlite.settings import MAX_LOG_PAGES
 from ...storage.sqlite.verify import verify
-from .output import when
+from .output import counted, when
 
 MIB: Final = 1024 * 1024
 _LOG_BYTES: Final = 2 * MAX_LOG_PAGES * 4096
@@ -161,12 +161,13 @@ def check_decisions(uncertain: int, dead: int) -> Iterator[Finding]:
         action = (
             "`shardline outbox list state=uncertain`, look into the chats, then `shardline outbox resolve`."
         )
-        yield Finding("uncertain", Outcome.WARN, f"{uncertain:,} sends", action)
+        yield Finding("uncertain", Outcome.WARN, counted(uncertain, "send"), action)
     else:
         yield Finding("uncertain", Outcome.OK, "none")
     if dead:
         action = "`shardline dlq list`, mend the cause, then `shardline dlq requeue` or `purge`."
-        yield Finding("dead", Outcome.WARN, f"{dead:,} messages and sends", action)
+        what = "1 message or send" if dead == 1 else f"{dead:,} messages and sends"
+        yield Finding("dead", Outcome.WARN, what, action)
     else:
         yield Finding("dead", Outcome.OK, "none")
 

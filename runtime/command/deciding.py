@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -59,21 +59,22 @@ def decide(asking: Asking, verb: Verb) -> ControlResult:
     Raises:
         Problem: exit code 2, the path cannot be one of a store, or no name is one; 1, the store cannot be used.
     """
-    return decide_all(asking, [verb])[0]
+    return hand_over(asking, {new_uuid7(): verb})[0]
 
 
-def decide_all(asking: Asking, verbs: Sequence[Verb]) -> list[ControlResult]:
+def hand_over(asking: Asking, asked: Mapping[str, Verb]) -> list[ControlResult]:
     """Hand decisions over, all or none, and wait for their ends; who gives up waiting gets what stands.
 
+    Args:
+        asked: By their ids; one that stands already is waited for.
     Raises:
         Problem: as `decide`.
         KeyboardInterrupt: before they stood.
     """
     check_store(asking.store)
-    actor = _actor(asking.actor)
+    actor = actor_of(asking)
     # Whatever goes wrong is told in one line, by the result.
     set_up_logs(style="none")
-    asked = {new_uuid7(): verb for verb in verbs}
     with store_problems(asking.store):
         try:
             return send_controls(asking.store, asked, actor=actor, timeout_s=asking.timeout_s)
@@ -91,11 +92,16 @@ def _standing(store: Path, control_id: str, verb: Verb) -> ControlResult:
         return ControlResult(control_id, verb_word(verb), "waiting", str(error.code), {"text": error.message})
 
 
-def _actor(named: str | None) -> str:
-    if named is None:
+def actor_of(asking: Asking) -> str:
+    """Who decides.
+
+    Raises:
+        Problem: exit code 2, this is no name.
+    """
+    if asking.actor is None:
         return login_name()
     try:
-        return canonical(named, "--actor")
+        return canonical(asking.actor, "--actor")
     except BusError as error:
         raise Problem(error.message) from error
 
@@ -158,10 +164,11 @@ def login_name() -> str:
 
 __all__ = [
     "Asking",
+    "actor_of",
     "answer",
     "decide",
-    "decide_all",
     "deciding",
+    "hand_over",
     "login_name",
     "raise_unless_done",
     "result_record",

@@ -148,8 +148,9 @@ def check_live(live: Live | None, *, is_owned: bool) -> Iterator[Finding]:
     if isinstance(overdue, int) and overdue > 0:
         nobody: Mapping[str, Plain] = {}
         oldest = next(_turns(live), nobody)
+        turns = "1 turn runs" if overdue == 1 else f"{overdue:,} turns run"
         text = (
-            f"{overdue:,} turns run longer than {TURN_OVERDUE_S:.0f} s; {_text(oldest, 'key')} is busy since"
+            f"{turns} longer than {TURN_OVERDUE_S:.0f} s; {_text(oldest, 'key')} is busy since"
             f" {_seconds(oldest.get('age_s'))}"
         )
         action = "Others go on; look at what its handler waits for, and give it a `timeout_s`."

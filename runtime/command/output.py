@@ -87,6 +87,11 @@ def reason(code: str | None, own_code: str | None, error: str | None) -> str:
     return f"{said}: {text}" if said and text else said or text
 
 
+def counted(count: int, what: str) -> str:
+    """So many of something: `1 send`, `2,000 sends`."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
 def cell(value: object) -> Text:
     """A value as harmless text."""
     from rich.text import Text  # noqa: PLC0415
@@ -143,6 +148,7 @@ def echo_lines(text: str) -> None:
 __all__ = [
     "age",
     "cell",
+    "counted",
     "echo_lines",
     "json_line",
     "moment",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import click
 
+from ...actors.errors import Code
+from ...actors.identifiers import new_uuid7
 from ...storage.sqlite.listing import dead_letters
 from ...storage.sqlite.overview import count_dead
 from ..control.execute import ControlResult
@@ -18,17 +20,18 @@ from .deciding import (
     Asking,
     answer,
     decide,
-    decide_all,
     deciding,
+    hand_over,
     raise_unless_done,
     result_record,
-    said_of,
     still_waiting,
 )
 from .looking import looking
 from .options import TEXT, json_option, limit_option, store_option, yes_option
-from .output import show_json, when
+from .output import counted, show_json, when
 from .problem import Problem
+from .repeated import already_requeued, cut_off
+from .screen import notice
 
 _MOST_NAMED = 10
 
@@ -56,18 +59,32 @@ def requeue(
     """
     asking = Asking(store=store, actor=actor, timeout_s=timeout_s, as_json=as_json)
     rows = _rows(chosen, store, limit)
-    if not rows:
-        raise Problem("no dead letter meets these filters", ExitCode.FAILURE)
-    if any("=" in word for word in chosen):
-        confirm(f"requeue {len(rows):,} dead letters ({rows[0]} ... {rows[-1]})?", yes=yes)
-    parts = [rows[first : first + MAX_ROWS] for first in range(0, len(rows), MAX_ROWS)]
-    results = decide_all(asking, [Requeue(part) for part in parts])
-    told = [_told(result, part) for result, part in zip(results, parts, strict=True)]
+    asked: dict[str, Requeue] = {}
+    if rows:
+        if any("=" in word for word in chosen):
+            which = str(rows[0]) if len(rows) == 1 else f"{rows[0]} ... {rows[-1]}"
+            confirm(f"requeue {counted(len(rows), 'dead letter')} ({which})?", yes=yes)
+        parts = [rows[first : first + MAX_ROWS] for first in range(0, len(rows), MAX_ROWS)]
+        asked = {new_uuid7(): Requeue(part) for part in parts}
+    else:
+        # They may all have been taken by the same command, which was cut off: that decision stands, and is waited for.
+        asked = cut_off(asking)
+        if not asked:
+            raise Problem("no dead letter meets these filters", ExitCode.FAILURE)
+        notice("no dead letter meets these filters; an earlier requeue of yours was cut off and goes on")
+        rows = tuple(row for verb in asked.values() for row in verb.rows)
+    results = hand_over(asking, asked)
+    told = [_told(result, verb.rows) for result, verb in zip(results, asked.values(), strict=True)]
+    already = already_requeued(asking, results, [row for one in told for row in _refusals(one)])
+    told = [_told_apart(one, already) for one in told]
     if as_json:
         show_json(told)
     else:
         _say(rows, [row for one in told for row in _list(one["requeued"])])
-    _raise_unless_done(results, [row for one in told for row in _list(one["refused"])])
+        if already:
+            which = f"{len(already):,} were" if len(already) > 1 else f"{next(iter(already))} was"
+            notice(f"{which} requeued already, by an earlier decision of yours")
+    _raise_unless_done(results, [row for one in told for row in _refusals(one)], already)
 
 
 def _told(result: ControlResult, rows: Sequence[RowRef]) -> dict[str, object]:
@@ -78,23 +95,39 @@ def _told(result: ControlResult, rows: Sequence[RowRef]) -> dict[str, object]:
     return {**told, "requeued": told.get("requeued", []), "refused": told.get("refused", refused)}
 
 
+def _told_apart(told: Mapping[str, object], already: Collection[str]) -> dict[str, object]:
+    """The same, with rows that an earlier decision requeued no longer among the refused ones."""
+    refused = _refusals(told)
+    return {
+        **told,
+        "refused": [row for row in refused if row.get("row") not in already],
+        "already": [row["row"] for row in refused if row.get("row") in already],
+    }
+
+
+def _refusals(told: Mapping[str, object]) -> list[Mapping[object, object]]:
+    return [row for row in _list(told["refused"]) if isinstance(row, dict)]
+
+
 def _say(rows: Sequence[RowRef], requeued: Sequence[object]) -> None:
     if len(rows) > 1:
-        click.echo(f"{len(requeued):,} are on their way again")
+        click.echo(f"{len(requeued):,} {'is on its' if len(requeued) == 1 else 'are on their'} way again")
     elif requeued:
         click.echo(f"{rows[0]} is on its way again")
 
 
-def _raise_unless_done(results: Sequence[ControlResult], refused: Sequence[object]) -> None:
+def _raise_unless_done(
+    results: Sequence[ControlResult], refused: Sequence[Mapping[object, object]], already: Collection[str]
+) -> None:
     waiting = [result for result in results if result.status == "waiting"]
     if waiting:
         raise Problem(still_waiting(waiting), ExitCode.NOT_YET_DONE)
     for result in results:
-        raise_unless_done(result)
+        # A decision over one row is refused whole; what it asked for may have been done by an earlier one.
+        if refused or not already or result.code != str(Code.INVALID_TRANSITION):
+            raise_unless_done(result)
     if refused:
-        named = ", ".join(
-            f"{row['row']} {row['code']}" for row in refused[:_MOST_NAMED] if isinstance(row, dict)
-        )
+        named = ", ".join(f"{row['row']} {row['code']}" for row in refused[:_MOST_NAMED])
         more = f" and {len(refused) - _MOST_NAMED:,} more" if len(refused) > _MOST_NAMED else ""
         raise Problem(f"refused: {named}{more}", ExitCode.FAILURE)
 
@@ -123,13 +156,13 @@ def purge(
     if not yes:
         with looking(store) as look:
             messages, sends = count_dead(look, until_us)
-        what = f"{_counted(messages, 'message')} and {_counted(sends, 'send')}"
+        what = f"{counted(messages, 'message')} and {counted(sends, 'send')}"
         confirm(f"empty {what} that died at {when(until_us)} or before, for good?", yes=yes)
     result = decide(asking, Purge(until_us))
     answer(
         asking,
         result,
-        f"purged {said_of(result, 'messages')} messages and {said_of(result, 'sends')} sends",
+        f"purged {_said(result, 'message')} and {_said(result, 'send')}",
     )
 
 
@@ -146,8 +179,9 @@ def _rows(chosen: tuple[str, ...], store: Path, limit: int) -> tuple[RowRef, ...
     return tuple(RowRef.parse(line.id) for line in found)
 
 
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+def _said(result: ControlResult, what: str) -> str:
+    count = result.values.get(f"{what}s")
+    return counted(count, what) if isinstance(count, int) else f"an unknown number of {what}s"
 
 
 def _list(value: object) -> list[object]:

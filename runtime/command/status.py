@@ -147,7 +147,11 @@ def _show_live(live: Live) -> None:
     echo_lines(f"\nthe owner {'says' if live.end is None else 'said'}, {said_ago}{live.mark}")
     apart = {"at_us", "channels", "health", "oldest_turns", "store"}
     show_fields(
-        [(f"  {name}", _short(name, value)) for name, value in live.said.items() if name not in apart]
+        [
+            (f"  {name.removesuffix('_us')}", _short(name, value))
+            for name, value in live.said.items()
+            if name not in apart
+        ]
     )
     show_store(live)
     show_channels(live)
@@ -160,7 +164,7 @@ def _short(name: str, value: Plain) -> Plain:
     if name.endswith("_at_us") and isinstance(value, int) and not isinstance(value, bool):
         return when(value) or ""
     if isinstance(value, Mapping):
-        return " ".join(f"{key}={_compact(inner)}" for key, inner in value.items()) or "none"
+        return " ".join(f"{key}={_short(name, inner)}" for key, inner in value.items()) or "none"
     if isinstance(value, list | tuple) and not value:
         return "none"
     return _compact(value)
