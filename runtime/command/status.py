@@ -164,7 +164,10 @@ def _short(name: str, value: Plain) -> Plain:
     if name.endswith("_at_us") and isinstance(value, int) and not isinstance(value, bool):
         return when(value) or ""
     if isinstance(value, Mapping):
-        return " ".join(f"{key}={_short(name, inner)}" for key, inner in value.items()) or "none"
+        return (
+            " ".join(f"{_compact(key)}={_compact(_short(name, inner))}" for key, inner in value.items())
+            or "none"
+        )
     if isinstance(value, list | tuple) and not value:
         return "none"
     return _compact(value)
