@@ -77,6 +77,30 @@ def test_the_quick_check_of_plain_messages_decides_as_the_rules_do(
     assert verdict(message) == verdict(edited)
 
 
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        ({"channel": MESSAGE.payload.session_id}, {"session_id": None}),
+        ({"conversation_key": None, "id": "tg:1"}, {}),
+        ({"conversation_key": "tg:1\nb"}, {}),
+        ({"conversation_key": "b", "channel": "a\ntg:1"}, {}),
+        ({"conversation_key": "tg:@name"}, {}),
+        ({"channel": "a__b"}, {}),
+        ({"channel": "tg", "conversation_key": "b"}, {}),
+        ({}, {"session_id": f"{MESSAGE.payload.session_id}\na"}),
+    ],
+)
+def test_no_field_of_a_plain_message_stands_for_another(
+    own: dict[str, object], said: dict[str, object]
+) -> None:
+    message = spoiled(MESSAGE, payload=spoiled(MESSAGE.payload, **said), extensions=EMPTY, **own)
+
+    with pytest.raises(BusError) as raised:
+        validate_message(message)
+
+    assert raised.value.code is Code.INVALID_MESSAGE
+
+
 def test_dialogue_topics_are_the_four() -> None:
     assert {"share.proactive.v1", "dm.checkin.v1", "dm.reply.v1", "chat.message"} == DIALOGUE_TOPICS
 
