@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
 
-from ...actors.errors import Code
 from ...actors.identifiers import new_uuid7
 from ...storage.sqlite.listing import dead_letters
 from ...storage.sqlite.overview import count_dead
@@ -30,7 +29,7 @@ from .looking import looking
 from .options import TEXT, json_option, limit_option, store_option, yes_option
 from .output import counted, show_json, when
 from .problem import Problem
-from .repeated import already_requeued, cut_off
+from .cut_off import cut_off
 from .screen import notice
 
 _MOST_NAMED = 10
@@ -75,16 +74,11 @@ def requeue(
         rows = tuple(row for verb in asked.values() for row in verb.rows)
     results = hand_over(asking, asked)
     told = [_told(result, verb.rows) for result, verb in zip(results, asked.values(), strict=True)]
-    already = already_requeued(asking, results, [row for one in told for row in _refusals(one)])
-    told = [_told_apart(one, already) for one in told]
     if as_json:
         show_json(told)
     else:
         _say(rows, [row for one in told for row in _list(one["requeued"])])
-        if already:
-            which = f"{len(already):,} were" if len(already) > 1 else f"{next(iter(already))} was"
-            notice(f"{which} requeued already, by an earlier decision of yours")
-    _raise_unless_done(results, [row for one in told for row in _refusals(one)], already)
+    _raise_unless_done(results, [row for one in told for row in _refusals(one)])
 
 
 def _told(result: ControlResult, rows: Sequence[RowRef]) -> dict[str, object]:
@@ -93,16 +87,6 @@ def _told(result: ControlResult, rows: Sequence[RowRef]) -> dict[str, object]:
     refused = [{"row": str(rows[0]), "code": result.code}] if is_whole else []
     told = result_record(result)
     return {**told, "requeued": told.get("requeued", []), "refused": told.get("refused", refused)}
-
-
-def _told_apart(told: Mapping[str, object], already: Collection[str]) -> dict[str, object]:
-    """The same, with rows that an earlier decision requeued no longer among the refused ones."""
-    refused = _refusals(told)
-    return {
-        **told,
-        "refused": [row for row in refused if row.get("row") not in already],
-        "already": [row["row"] for row in refused if row.get("row") in already],
-    }
 
 
 def _refusals(told: Mapping[str, object]) -> list[Mapping[object, object]]:
@@ -116,16 +100,12 @@ def _say(rows: Sequence[RowRef], requeued: Sequence[object]) -> None:
         click.echo(f"{rows[0]} is on its way again")
 
 
-def _raise_unless_done(
-    results: Sequence[ControlResult], refused: Sequence[Mapping[object, object]], already: Collection[str]
-) -> None:
+def _raise_unless_done(results: Sequence[ControlResult], refused: Sequence[Mapping[object, object]]) -> None:
     waiting = [result for result in results if result.status == "waiting"]
     if waiting:
         raise Problem(still_waiting(waiting), ExitCode.NOT_YET_DONE)
     for result in results:
-        # A decision over one row is refused whole; what it asked for may have been done by an earlier one.
-        if refused or not already or result.code != str(Code.INVALID_TRANSITION):
-            raise_unless_done(result)
+        raise_unless_done(result)
     if refused:
         named = ", ".join(f"{row['row']} {row['code']}" for row in refused[:_MOST_NAMED])
         more = f" and {len(refused) - _MOST_NAMED:,} more" if len(refused) > _MOST_NAMED else ""
