@@ -15,6 +15,7 @@ from ..control.verbs import MAX_ROWS, Purge, Requeue, RowRef
 from ..run import ExitCode
 from .arguments import parse_filters, parse_page, parse_row, parse_time
 from .confirm import confirm
+from .cut_off import cut_off
 from .deciding import (
     Asking,
     answer,
@@ -29,7 +30,6 @@ from .looking import looking
 from .options import TEXT, json_option, limit_option, store_option, yes_option
 from .output import counted, show_json, when
 from .problem import Problem
-from .cut_off import cut_off
 from .screen import notice
 
 _MOST_NAMED = 10
