@@ -28,9 +28,16 @@ settings.load_profile("shardline")
 structlog.dev.ConsoleRenderer.get_active().exception_formatter = structlog.dev.plain_traceback
 
 
+LONG_S = 300
+"""For a long test, which may share two slow cores with another one and with what both have started."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Spark's tests first: they take longest, and of workers that share the tests one alone starts a Spark then."""
     items.sort(key=lambda item: item.get_closest_marker("spark") is None)
+    for item in items:
+        if item.get_closest_marker("long") is not None and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(LONG_S))
 
 
 @pytest.fixture(autouse=True)

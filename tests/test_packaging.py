@@ -232,7 +232,6 @@ def planted_tree(target: Path) -> set[str]:
 
 @in_checkout
 @pytest.mark.long
-@pytest.mark.timeout(300)
 def test_pyright_sees_an_error_in_each_linked_folder(tmp_path: Path) -> None:
     pytest.importorskip("basedpyright", reason="a development tool")
     planted = planted_tree(tmp_path)
@@ -246,7 +245,6 @@ def test_pyright_sees_an_error_in_each_linked_folder(tmp_path: Path) -> None:
 
 @in_checkout
 @pytest.mark.long
-@pytest.mark.timeout(300)
 def test_mypy_sees_an_error_in_each_linked_folder(tmp_path: Path) -> None:
     pytest.importorskip("mypy", reason="a development tool")
     planted = planted_tree(tmp_path)

@@ -12,7 +12,6 @@ from tests.kits.operated import operate
 
 @pytest.mark.long
 @pytest.mark.spark
-@pytest.mark.timeout(300)
 def test_all_in_one_finds_and_tells(tmp_path: Path) -> None:
     pytest.importorskip("pyspark", reason="the extra `audit` is not installed")
     store, out = tmp_path / "a.db", tmp_path / "out"

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pyspark", reason="the extra `audit` is not installed")
 pytest.importorskip("benchmarks", reason="the generator of stores is no part of the wheel")
 
-pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.alone, pytest.mark.timeout(500)]
 
 MOST_SCANS: Final = 26
 """Measured: 15.5 on a busy machine, 13.0 of three million rows, both with the first run, in which Java compiles.

@@ -16,7 +16,7 @@ pytest.importorskip("pyarrow", reason="the extra `audit` is not installed")
 
 from shardline.storage.audit.snapshot import open_snapshot
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.long, pytest.mark.alone]
 
 MIB = 2**20
 STORE_BYTES = 200 * MIB

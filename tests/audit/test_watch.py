@@ -21,7 +21,7 @@ from shardline.storage.audit.watch import Told, problem_of, start_watch
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 Found = set[tuple[str, str, str]]
 """Store, check, row."""

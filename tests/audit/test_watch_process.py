@@ -21,7 +21,7 @@ pytest.importorskip("pyspark", reason="the extra `audit` is not installed")
 
 from shardline.storage.audit.report import read_rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 # Whoever runs the tests in the background may have told its children to ignore a Ctrl-C.
 PROGRAM = """

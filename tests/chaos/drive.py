@@ -45,14 +45,25 @@ class Report:
         return f"script/soak --chaos --minutes 0 --seed {self.seed} --runs {self.runs}"
 
 
-def drive(folder: Path, seed: int, runs: int, *, limit_s: float = 3_600, fault: str = "-") -> Report:
+def drive(
+    folder: Path,
+    seed: int,
+    runs: int,
+    *,
+    limit_s: float = 3_600,
+    least_kills: int = 0,
+    least_said: int = 0,
+    fault: str = "-",
+) -> Report:
     """Go through so many runs in an empty folder, or as many as there is time for, and one more that ends in peace.
 
     Args:
         folder: Where everything is kept.
         seed: Of all that is left to chance.
         runs: How many.
-        limit_s: No run begins later than so many seconds after the first.
+        limit_s: No run begins later than so many seconds after the first, if there was enough of what follows.
+        least_kills: So many runs end with a kill.
+        least_said: So often the health says something.
         fault: Of the product, put into every run: one of `tests/stress/faults.py` with its call, or `lie`.
     """
     ends: Counter[str] = Counter()
@@ -61,7 +72,9 @@ def drive(folder: Path, seed: int, runs: int, *, limit_s: float = 3_600, fault: 
     begun_s = time.monotonic()
     number = 0
     while not wrong:
-        is_last = number == runs or time.monotonic() - begun_s > limit_s
+        is_late = time.monotonic() - begun_s > limit_s
+        is_enough = ends[End.KILL] >= least_kills and said.total() >= least_said
+        is_last = number == runs or (is_late and is_enough)
         plan = plan_run(seed, number, is_last=is_last)
         wrong = _run(folder, seed, plan, fault, said)
         ends[plan.end] += 1

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+import apsw
 import pytest
 
 from shardline.runtime.control.verbs import Requeue, RowRef
@@ -26,16 +27,38 @@ def kill_soon(words: Sequence[str], after_s: float) -> None:
         command.wait(10)
 
 
+def kill_between(words: Sequence[str], path: Path, rows: int) -> None:
+    """Run the command and kill it when it has decided so many rows, however long that takes."""
+    database = apsw.Connection(str(path))
+    database.set_busy_timeout(10_000)
+    try:
+        goal = decided(database) + rows
+        with start_forked("shardline", *words) as command:
+            for _ in range(10_000_000):
+                if command.poll() is not None or decided(database) >= goal:
+                    break
+            command.kill()
+            command.wait(10)
+    finally:
+        database.close()
+
+
+def decided(database: apsw.Connection) -> int:
+    return int(database.execute("SELECT count(*) FROM history WHERE event = 'requeue'").get)
+
+
 @pytest.mark.long
-@pytest.mark.timeout(170)
 def test_a_requeue_of_all_that_is_killed_and_begun_again_requeues_each_once(tmp_path: Path) -> None:
     path = tmp_path / "bot.db"
     make_dead(path, ROWS)
     words = ("dlq", "requeue", "own_code=x.first", "--store", str(path), "--yes", "--limit", "1000", "--json")
     dice = random.Random(3)
     left: list[int] = []
-    for _ in range(12):
-        kill_soon(words, dice.uniform(0.1, 0.9))
+    for number in range(12):
+        if number % 2:
+            kill_soon(words, dice.uniform(0.1, 0.9))
+        else:
+            kill_between(words, path, dice.randint(1, 40))
         [(dead,)] = query(path, "SELECT count(*) FROM inbox WHERE status = 'dead'")
         assert isinstance(dead, int)
         left.append(dead)

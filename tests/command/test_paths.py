@@ -6,7 +6,7 @@ import pytest
 
 from shardline.runtime.command.paths import check_paths
 from shardline.runtime.command.problem import Problem
-from shardline.runtime.run import ExitCode
+from shardline.runtime.exit_code import ExitCode
 from tests.kits.chat_log import write_log
 
 

@@ -1,7 +1,7 @@
 """A bot whose timers start broadcasts: `python -m tests.crash.broadcast_bot FOLDER ROUNDS RECIPIENTS`.
 
-It says `up` and runs until all of them are out. `sink` in the folder has a line for each send that reached the
-platform, which asks for a pause of a chat now and then.
+It says `up`, then `sent` for each send, and runs until all of them are out. `sink` in the folder has a line for each
+send that reached the platform, which asks for a pause of a chat now and then.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ class Platform:
                 self._say("asked", f"{out.address} {time.time()}\n")
                 return NotSent(Code.RATE_LIMITED, Permanence.TRANSIENT, retry_after_s=PAUSE_S, scope="chat")
         self._say("sink", f"{out.idempotency_key} {out.address} {out.text} {time.time()}\n")
+        print("sent", flush=True)
         await trio.sleep(0.002)
         return Sent(None)
 

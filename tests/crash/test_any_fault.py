@@ -32,7 +32,7 @@ ENDS = frozenset(
 )
 """What an opening or a run may end with."""
 
-LONG = [pytest.mark.long, pytest.mark.timeout(120)]
+LONG = pytest.mark.long
 EVERY = tuple(range(1, 201))
 SOME = tuple(sorted(random.Random(43).sample(range(201, 441), 200)))
 

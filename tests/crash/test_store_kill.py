@@ -71,7 +71,7 @@ def test_killed_at_a_border_leaves_the_commit_whole_or_not_at_all(
 
 @pytest.mark.parametrize(
     "nths",
-    [(1, 4, 9), pytest.param(tuple(range(1, 70)), marks=[pytest.mark.long, pytest.mark.timeout(300)])],
+    [(1, 4, 9), pytest.param(tuple(range(1, 70)), marks=pytest.mark.long)],
 )
 @pytest.mark.parametrize("operation", ["write", "sync"])
 def test_killed_at_any_write_of_the_log_leaves_what_was_answered(
@@ -93,7 +93,7 @@ def test_killed_at_any_write_of_the_log_leaves_what_was_answered(
         (1, 40, 300),
         pytest.param(
             (1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987, 1597, 2584, 100, 200, 300, 400, 500),
-            marks=[pytest.mark.long, pytest.mark.timeout(300)],
+            marks=pytest.mark.long,
         ),
     ],
 )

@@ -16,7 +16,7 @@ from tests.kits.forked import run_forked
 from tests.kits.store_checks import check_store
 
 MOST_COMMITS = 40
-LONG = [pytest.mark.long, pytest.mark.timeout(120)]
+LONG = pytest.mark.long
 
 
 def run_bots(*arguments: str) -> dict[str, int]:

@@ -37,7 +37,6 @@ def program(words: list[str], base: str = ADDRESS) -> list[str]:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(150)
 def test_the_tutorial_runs_as_it_is_written(tmp_path: Path) -> None:
     _, play, export, run, status, uncertain, _ = commands()
     (tmp_path / "flood.json").write_text(code_blocks(PAGE, "json")[0])

@@ -69,8 +69,9 @@ async def test_f05_in_the_same_pages_of_the_platform() -> None:
             if number == 99:
                 platform.bot.say(8, "hello")
             platform.bot.say(7, f"flood {number}")
+        begun_s = trio.current_time()
         adapter = platform.adapter(limits=RateLimits(bot=Rate(30.0)))
-        with trio.fail_after(30):
+        with trio.fail_after(120):
             async with Runtime.open(
                 slow_echo(), store=open_memory(), adapters=[adapter], grace_s=0
             ) as runtime:
@@ -81,5 +82,5 @@ async def test_f05_in_the_same_pages_of_the_platform() -> None:
         chats = [call.chat for call in platform.bot.sent()]
         assert chats[: chats.index(8)].count(7) < 20
         times = [call.at_s for call in platform.bot.sent()]
-        # One stands ready at the start; the network may bring two nearer together than they left.
-        assert len(times) - 1 <= 30 * (times[-1] - times[0]) + 1
+        # Not from the first arrival on: it may have been long on its way. One stands ready at the start.
+        assert len(times) - 1 <= 30 * (times[-1] - begun_s) + 1

@@ -38,7 +38,7 @@ def lines(path: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-@pytest.mark.parametrize("kills", [5, pytest.param(30, marks=[pytest.mark.long, pytest.mark.timeout(240)])])
+@pytest.mark.parametrize("kills", [5, pytest.param(30, marks=pytest.mark.long)])
 def test_updates_that_come_again_at_each_start_are_handled_once_and_answered_once(
     tmp_path: Path, kills: int
 ) -> None:

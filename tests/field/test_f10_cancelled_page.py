@@ -60,7 +60,7 @@ class Poller:
         return Sent(None)
 
 
-@pytest.mark.parametrize("every", [8, pytest.param(1, marks=[pytest.mark.long, pytest.mark.timeout(240)])])
+@pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.long)])
 async def test_a_page_cut_at_any_await_is_there_once_after_the_next_start(
     autojump_clock: MockClock, every: int
 ) -> None:

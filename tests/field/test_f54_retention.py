@@ -128,7 +128,6 @@ async def forget(path: Path, hours: int, messages: int) -> int:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(240)
 async def test_a_hundred_thousand_messages_leave_the_live_rows_alone(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:

@@ -15,6 +15,7 @@ import apsw
 import trio
 
 from shardline import BusMessage, Context, Permanent, Runtime, Topology
+from shardline.actors.failpoints import NO_FAILPOINTS, FailPoints
 from shardline.adapters.base import Uncertain
 from shardline.runtime.control.client import send_control
 from shardline.runtime.control.execute import ControlResult
@@ -25,7 +26,7 @@ from tests.kits.forked import Running, Script, start_forked
 OWNER = """
 import sys, trio
 from tests.kits.controlled import own
-trio.run(own, sys.argv[1])
+trio.run(own, *sys.argv[1:])
 """
 SENDER = """
 import sys
@@ -68,18 +69,19 @@ def make_dead(path: Path, count: int, *, uncertain: bool = False) -> None:
     trio.run(main)
 
 
-async def own(path: str) -> None:
-    """Own the store until a line comes in; say `ready` first."""
+async def own(path: str, point: str = "") -> None:
+    """Own the store until a line comes in, or until the fail point is reached; say `ready` first."""
     channel = FakeChannel()
-    async with Runtime.open(mortal_bot(), store=path, adapters=[channel]):
+    failpoints = FailPoints.parse(point) if point else NO_FAILPOINTS
+    async with Runtime.open(mortal_bot(), store=path, adapters=[channel], failpoints=failpoints):
         print("ready", flush=True)
         await trio.to_thread.run_sync(sys.stdin.readline)
 
 
 @contextmanager
-def owner_process(path: Path) -> Generator[Running]:
-    """A process that owns the store while the block runs, unless the block ends it."""
-    with start_forked(Script(OWNER), str(path)) as child:
+def owner_process(path: Path, point: str = "") -> Generator[Running]:
+    """A process that owns the store while the block runs, unless the block, or a fail point, ends it."""
+    with start_forked(Script(OWNER), str(path), point) as child:
         assert next((line for line in child.stdout if line == "ready\n"), "") == "ready\n"
         yield child
         if child.poll() is None:

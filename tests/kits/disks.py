@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +10,7 @@ import apsw
 
 from shardline.storage.journal import Journal, Mode
 from shardline.storage.sqlite import open_sqlite
-from tests.kits.reaped import reaped
+from tests.kits.forked import Running, Script, start_forked
 
 PLENTY = 2**30
 
@@ -58,17 +56,13 @@ class Disk:
 
 
 @contextmanager
-def beside(script: str, path: Path) -> Generator[subprocess.Popen[bytes]]:
+def beside(script: str, path: Path) -> Generator[Running]:
     """Another process that does something to the store: it says when it has begun, and ends with its input."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", script, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    with reaped(process):
+    with start_forked(Script(script), str(path)) as process:
         assert process.stdout.readline()
         yield process
         process.stdin.close()
+        assert process.wait(30) == 0
 
 
 @contextmanager

@@ -73,7 +73,6 @@ def bot() -> Topology:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(200)
 async def test_memory_stays_flat_while_a_broadcast_goes_out(
     autojump_clock: MockClock, tmp_path: Path
 ) -> None:

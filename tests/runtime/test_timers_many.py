@@ -22,7 +22,6 @@ MIB = 1 << 20
 
 
 @pytest.mark.long
-@pytest.mark.timeout(200)
 async def test_a_hundred_thousand_timers_fire_in_order_after_a_restart(tmp_path: Path) -> None:
     calm_collector()
     path, begin_us = tmp_path / "bot.db", SystemClock().wall_us() - COUNT
@@ -50,14 +49,14 @@ async def test_a_hundred_thousand_timers_fire_in_order_after_a_restart(tmp_path:
         handled += 1
 
     async with Runtime.open(topology, store=path, durability="normal") as runtime:
-        with trio.fail_after(60):
+        with trio.fail_after(120):
             await runtime.wait_until(lambda: handled >= 5_000)
     # Stopped in the middle: what has fired has fired, the rest is set.
     assert handled < COUNT
     async with Runtime.open(topology, store=path, durability="normal") as runtime:
         assert 0 < runtime.status().timers < COUNT
         before = rss_bytes()
-        with trio.fail_after(150):
+        with trio.fail_after(280):
             await runtime.wait_until(lambda: runtime.is_quiet and handled >= COUNT)
         status = runtime.status()
         assert (status.timers, status.inbox[InboxStatus.DONE], handled) == (0, COUNT, COUNT)

@@ -37,7 +37,6 @@ def test_stress_with_a_printed_seed(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(240)
 def test_long_stress_with_a_printed_seed(tmp_path: Path) -> None:
     report = drive(tmp_path, int(SEED or random.SystemRandom().randrange(1_000_000)), LONG)
 

@@ -122,7 +122,6 @@ def member(number: int, caption: str) -> dict[str, object]:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(120)
 def test_ten_kills_lose_nothing_and_send_nothing_twice(tmp_path: Path) -> None:
     chats, each = 20, 15
     script = {"messages": [{"chat": chat, "text": "{n}", "times": each} for chat in range(1, chats + 1)]}
@@ -153,7 +152,7 @@ def test_ten_kills_lose_nothing_and_send_nothing_twice(tmp_path: Path) -> None:
     assert found["outbox"]["sent"] <= len(sent) <= chats * each + 1
 
 
-def wait_settled(folder: Path, total: int, *, looks: int = 100) -> None:
+def wait_settled(folder: Path, total: int, *, looks: int = 1_000) -> None:
     """Until all are handled, and each send is sent or uncertain."""
     found = status(folder)
     for _ in range(looks):

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import apsw
@@ -15,7 +12,8 @@ import trio
 from shardline.actors.errors import Code
 from shardline.storage.commands import Committed, Outcome, Stored
 from shardline.storage.sqlite import database, open_sqlite
-from tests.kits.reaped import reaped
+from tests.kits.disks import beside
+from tests.kits.forked import Running
 from tests.kits.store_checks import check_store
 from tests.kits.store_rows import finish_row
 from tests.kits.stores import running
@@ -32,17 +30,8 @@ held.execute("ROLLBACK")
 """
 
 
-@contextmanager
-def held_by_another_process(path: Path) -> Generator[subprocess.Popen[bytes]]:
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert holder.stdout is not None
-    assert holder.stdin is not None
-    with reaped(holder):
-        assert holder.stdout.readline() == b"held\n"
-        yield holder
-        holder.stdin.close()
+def held_by_another_process(path: Path) -> AbstractContextManager[Running]:
+    return beside(HOLDER, path)
 
 
 @pytest.fixture

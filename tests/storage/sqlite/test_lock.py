@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 import time
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -15,7 +12,7 @@ import pytest
 from shardline.actors.errors import BusError, Code
 from shardline.storage.sqlite import open_sqlite
 from shardline.storage.sqlite.lock import OwnerLock
-from tests.kits.reaped import reaped
+from tests.kits.forked import Script, start_forked
 from tests.kits.store_checks import check_store
 from tests.kits.stores import running
 from tests.kits.words import refused
@@ -39,11 +36,6 @@ trio.run(main)
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.endswith("-shm")}
-
-
-def start_owner(path: Path) -> AbstractContextManager[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-c", OWNER, str(path)]
-    return reaped(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
 
 
 async def test_second_owner_in_the_same_process_is_refused(tmp_path: Path) -> None:
@@ -78,10 +70,8 @@ async def test_an_owner_that_starts_outwaits_a_short_one_and_a_visitor_does_not(
 
 async def test_second_process_is_refused_at_once_and_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "bot.db"
-    with start_owner(path) as owner:
-        assert owner.stdin is not None
-        assert owner.stdout is not None
-        assert any(b"open" in line for line in owner.stdout)
+    with start_forked(Script(OWNER), str(path)) as owner:
+        assert any("open" in line for line in owner.stdout)
         before = contents(tmp_path)
         took_s: list[float] = []
         for _ in range(3):  # any of them may have waited for the processor
