@@ -13,7 +13,7 @@ from ..run import ExitCode
 from .arguments import now_us, parse_time
 from .audit_chain import verify_chain
 from .audit_results import show_results
-from .audit_spark import folders_argument, master_option, need, reading, spark_problems
+from .audit_spark import STOPPED, folders_argument, master_option, need, reading, spark_problems
 from .audit_watch import watch
 from .options import TEXT
 from .paths import check_output, check_store
@@ -157,6 +157,8 @@ def _export(stores: tuple[Path, ...], folder: Path) -> None:
                 manifest = export_store(store, folder, progress=progress)
         except (BusError, BadExport, OSError) as error:
             raise Problem(f"{store}: {error}") from error
+        except KeyboardInterrupt as error:
+            raise Problem(f"{store}: {STOPPED}") from error
         rows = sum(part.rows for part in manifest.tables.values())
         notice(f"{store}: {rows:,} rows, export {manifest.number} of store {manifest.store}")
 
@@ -169,8 +171,16 @@ def _run(folders: tuple[Path, ...], out: Path, checks: str | None, since: str | 
     with spark_problems():
         known = known_checks()
         picked = pick_checks(None if checks is None else checks.split(","), known)
-        with reading(folders, master) as exported, counting_bar("checks") as progress:
-            summary = run_audit(exported, out, picked, known=known, since_us=since_us, progress=progress)
+        with reading(folders, master) as (exported, asked), counting_bar("checks") as progress:
+            summary = run_audit(
+                exported,
+                out,
+                picked,
+                known=known,
+                since_us=since_us,
+                progress=progress,
+                is_asked_to_stop=asked.is_set,
+            )
         show_results(summary, out)
     return summary
 

@@ -50,10 +50,17 @@ def verify_chain(folders: tuple[Path, ...], heads: tuple[Path, ...], master: str
     with (
         TemporaryDirectory(prefix="shardline-audit-") as work,
         spark_problems(),
-        reading(folders, master) as exported,
+        reading(folders, master) as (exported, asked),
         counting_bar("checks") as progress,
     ):
-        summary = run_audit(exported, Path(work), pick_checks(_CHECKS), measures=(), progress=progress)
+        summary = run_audit(
+            exported,
+            Path(work),
+            pick_checks(_CHECKS),
+            measures=(),
+            progress=progress,
+            is_asked_to_stop=asked.is_set,
+        )
         wrong = [fault for one in kept for fault in compare_heads(exported, one.store, one.heads)]
         for name in _CHECKS:
             folder = Path(work) / "finding" / f"check={name}"

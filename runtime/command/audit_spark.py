@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from .audit_stop import Asked, asked_to_stop
 from .options import TEXT
 from .problem import Problem
 
@@ -22,6 +23,9 @@ folders_argument = click.argument("folders", nargs=-1, required=True, type=_PATH
 master_option = click.option(
     "--master", type=TEXT, default="local[*]", show_default=True, help="Where Spark runs."
 )
+
+
+STOPPED: Final = "ended by a signal; nothing of it was kept"
 
 
 def need(*modules: str) -> None:
@@ -41,32 +45,41 @@ def spark_problems() -> Generator[None]:
     from ...storage.audit.checks.registry import UnknownCheck  # noqa: PLC0415
     from ...storage.audit.java import NoJava  # noqa: PLC0415
     from ...storage.audit.manifest import BadExport  # noqa: PLC0415
+    from ...storage.audit.run import Stopped  # noqa: PLC0415
 
     try:
         yield
+    except (Stopped, KeyboardInterrupt) as error:
+        raise Problem(STOPPED) from error
     except (BadExport, BusError, NoJava, UnknownCheck, OSError) as error:
         raise Problem(str(error)) from error
 
 
 @contextmanager
-def reading(folders: Sequence[Path], master: str) -> Generator[Exported]:
-    """Exports as Spark reads them; Spark ends with the block.
+def reading(folders: Sequence[Path], master: str) -> Generator[tuple[Exported, Asked]]:
+    """Exports as Spark reads them, and whether a signal came; Spark ends with the block.
 
     Raises:
         BadExport: there is none, or one is damaged.
         NoJava: there is none for Spark.
+        Stopped: a signal came while Spark started.
     """
     from ...storage.audit.exported import Exported  # noqa: PLC0415
     from ...storage.audit.manifest import read_exports  # noqa: PLC0415
+    from ...storage.audit.run import Stopped  # noqa: PLC0415
     from ...storage.audit.session import open_session  # noqa: PLC0415
 
     # Starting Spark takes seconds: what is not there is told before.
     read_exports(folders)
-    spark = open_session(master)
-    try:
-        yield Exported(spark, *folders)
-    finally:
-        spark.stop()
+    with asked_to_stop() as asked:
+        spark = open_session(master)
+        try:
+            asked.listen()
+            if asked.is_set():
+                raise Stopped
+            yield Exported(spark, *folders), asked
+        finally:
+            spark.stop()
 
 
 __all__ = ["folders_argument", "master_option", "need", "reading", "spark_problems"]

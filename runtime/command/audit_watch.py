@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
-from threading import Event
-from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from ...actors.system import stopping_signals
 from ..run import ExitCode
 from .audit_spark import master_option, need, spark_problems
+from .audit_stop import asked_to_stop
 from .paths import check_store
 from .problem import Problem
 from .safe_text import safe_text
@@ -96,7 +91,7 @@ def watch(stores: tuple[Path, ...], out: Path, every_s: float, once: bool, maste
 
 def _follow(query: StreamingQuery) -> None:
     """Until it ends, or a signal asks to: then a batch that is under way is finished, so that nothing is torn."""
-    with _asked_to_stop() as asked:
+    with asked_to_stop() as asked:
         while query.isActive and not asked.is_set():
             query.awaitTermination(_TURN_S)
         for turn in range(_MOST_TURNS):
@@ -112,29 +107,6 @@ def _is_busy(query: StreamingQuery) -> bool:
     """Whether it has a batch under way, or is about to look for its first one."""
     status = query.status
     return bool(status["isTriggerActive"]) or str(status["message"]).startswith("Initializing")
-
-
-@contextmanager
-def _asked_to_stop() -> Generator[Event]:
-    """Set by the first signal; the second one ends the program at once.
-
-    An exception out of a handler, as Spark's own raises, would tear the answer that this thread waits for from Java.
-    """
-    asked = Event()
-
-    def note(_number: int, _frame: FrameType | None) -> None:
-        asked.set()
-        for number in before:
-            signal.signal(number, signal.SIG_DFL)
-
-    before = {number: signal.getsignal(number) for number in stopping_signals()}
-    for number in before:
-        signal.signal(number, note)
-    try:
-        yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 __all__ = ["watch"]

@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 from ...actors.errors import BusError, Code
 from .arrow import Batch, ParquetFile, bounds, split
-from .manifest import Manifest, TablePart, newest, read_manifests, write_manifest
+from .manifest import Manifest, TablePart, columns_of, newest, read_manifests, write_manifest
 from .scan import Bound, Stretch, open_copy, scan, stretches
 from .snapshot import Snapshot, open_snapshot
 from .tables import TABLES, Growth, Table
@@ -92,11 +92,17 @@ class _Export:
             for stretch in stretches(self._snapshot.database, table, _STRETCH_IDS)
         ]
         self._of = sum(stretch.length for _, stretch in parts)
-        # SQLite reads, and Arrow parses and writes, without Python's lock.
-        with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
-            written = list(pool.map(self._write, range(len(parts)), *zip(*parts, strict=True)))
+        try:
+            # SQLite reads, and Arrow parses and writes, without Python's lock.
+            with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
+                written = list(pool.map(self._write, range(len(parts)), *zip(*parts, strict=True)))
+        except BaseException:
+            self._remove()
+            raise
         tables = {
-            name: _joined([one for (table, _), one in zip(parts, written, strict=True) if table.name == name])
+            name: _joined(
+                name, [one for (table, _), one in zip(parts, written, strict=True) if table.name == name]
+            )
             for name in TABLES
         }
         heads = cast("list[tuple[int, int, bytes]]", ask("SELECT shard, hseq, h FROM shard").fetchall())
@@ -118,6 +124,13 @@ class _Export:
         )
         write_manifest(self._folder, manifest)
         return manifest
+
+    def _remove(self) -> None:
+        """Take away what no manifest will name."""
+        own = f"store={self._snapshot.meta.uuid}"
+        for name in TABLES:
+            for path in (self._folder / name / own).rglob(f"part-{self._number:06}-*.parquet"):
+                path.unlink()
 
     def _since(self, table: Table) -> tuple[str, tuple[Bound, ...]]:
         """Which rows are new: a condition and its values."""
@@ -165,15 +178,17 @@ class _Export:
             min_seq=min(least, default=None),
             max_seq=max(most, default=None),
             files=files.names,
+            columns=columns_of(table.name),
         )
 
 
-def _joined(parts: list[TablePart]) -> TablePart:
+def _joined(table: str, parts: list[TablePart]) -> TablePart:
     return TablePart(
         rows=sum(part.rows for part in parts),
         min_seq=min((part.min_seq for part in parts if part.min_seq is not None), default=None),
         max_seq=max((part.max_seq for part in parts if part.max_seq is not None), default=None),
         files=[name for part in parts for name in part.files],
+        columns=columns_of(table),
     )
 
 

@@ -26,6 +26,23 @@ class BadExport(Exception):
     """A folder is no export, or is damaged."""
 
 
+class OtherColumns(BadExport):
+    """An export was made by a version that exports other columns.
+
+    Args:
+        path: The manifest.
+        table: Whose columns differ.
+        what: Which one, and how.
+    """
+
+    def __init__(self, path: Path, table: str, what: str) -> None:
+        super().__init__(
+            f"{path} was made by another version of shardline: {table} {what}; export the store again into a new"
+            " folder, with the version that audits it"
+        )
+        self.table = table
+
+
 @attrs.frozen(kw_only=True)
 class TablePart:
     """What one export wrote of one table.
@@ -34,12 +51,14 @@ class TablePart:
         rows: Over all files.
         min_seq, max_seq: The bounds of `change_seq`, `hseq` or `id`; None where there are no rows.
         files: Below the folder of exports.
+        columns: Of the files, by name: their kinds.
     """
 
     rows: int = attrs.field(validator=_IS_COUNT)
     min_seq: int | None = attrs.field(validator=validators.optional(_IS_NUMBER))
     max_seq: int | None = attrs.field(validator=validators.optional(_IS_NUMBER))
     files: Sequence[str] = attrs.field(validator=validators.deep_iterable(_IS_TEXT))
+    columns: Mapping[str, str]
 
 
 @attrs.frozen(kw_only=True)
@@ -160,6 +179,8 @@ def _parse(path: Path) -> Manifest:
     heads = cast("dict[str, list[object]]", record.pop("heads"))
     if tables.keys() != TABLES.keys():
         raise BadExport(f"{path} names other tables")
+    for name, part in tables.items():
+        _check_columns(path, name, part.get("columns"))
     make = cast("_Make", Manifest)
     part = cast("_Make", TablePart)
     return cast(
@@ -170,6 +191,25 @@ def _parse(path: Path) -> Manifest:
             tables={name: part(**value) for name, value in tables.items()},
         ),
     )
+
+
+def columns_of(table: str) -> dict[str, str]:
+    """The columns of a table by name: their kinds."""
+    return {column.name: column.kind for column in TABLES[table].columns}
+
+
+def _check_columns(path: Path, table: str, found: object) -> None:
+    """That the files have the columns that are read: Spark takes one that is not there for NULL in all rows."""
+    if not isinstance(found, dict):
+        raise OtherColumns(path, table, "does not say which columns it has")
+    kinds, wanted = cast("dict[str, object]", found), columns_of(table)
+    for name in (*wanted, *kinds):
+        if name not in kinds:
+            raise OtherColumns(path, table, f"has no column {name!r}")
+        if name not in wanted:
+            raise OtherColumns(path, table, f"has a column {name!r}, which this version does not know")
+        if kinds[name] != wanted[name]:
+            raise OtherColumns(path, table, f"has {name!r} as {kinds[name]}, not {wanted[name]}")
 
 
 def _check(path: Path, manifest: Manifest) -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from importlib import import_module
 from pathlib import Path
 from typing import Final, Literal, Protocol, cast
@@ -37,7 +37,14 @@ _AT_ONCE: Final = 3
 # The bridge to the JVM brings no types.
 _FAILURES: Final = (PySparkException, cast("type[Exception]", import_module("py4j.protocol").Py4JError))
 
+_TURN_S: Final = 0.1
+_MOST_TURNS: Final = 300
+
 Status = Literal["ran", "failed", "not_run"]
+
+
+class Stopped(Exception):
+    """A run was asked to end, and has; what it had written is gone."""
 
 
 @attrs.frozen(kw_only=True)
@@ -125,6 +132,7 @@ def run_audit(
     since_us: int | None = None,
     limits: Limits = DEFAULT_LIMITS,
     progress: Callable[[int, int], None] = lambda _done, _of: None,
+    is_asked_to_stop: Callable[[], bool] = lambda: False,
 ) -> Summary:
     """Run checks and take measures.
 
@@ -137,23 +145,62 @@ def run_audit(
         since_us: Leave out findings from before this time, microseconds; those without a time stay.
         limits: What counts as long, or as many.
         progress: Told how many checks and measures are done, of how many.
+        is_asked_to_stop: Asked again and again; once it says so, all jobs of this Spark are ended.
     Returns:
         What is in the summary file.
     Raises:
         BadExport: the files cannot be read, or do not hold what the manifests say.
         FileExistsError: `out` holds something else.
+        Stopped: it was asked to.
     """
     _make_room(out)
+    try:
+        return _carry_out(
+            exported, out, checks, known, measures, since_us, limits, _Watched(progress, is_asked_to_stop)
+        )
+    except Stopped:
+        # Nobody may take a part for the whole.
+        _remove(out)
+        raise
+
+
+@attrs.frozen
+class _Watched:
+    """Whom to tell, and whom to ask."""
+
+    progress: Callable[[int, int], None]
+    is_asked_to_stop: Callable[[], bool]
+
+    def check(self) -> None:
+        """Go on, or not."""
+        if self.is_asked_to_stop():
+            raise Stopped
+
+
+def _carry_out(
+    exported: Audited,
+    out: Path,
+    checks: Sequence[Check],
+    known: Mapping[str, Check],
+    measures: Sequence[Measure],
+    since_us: int | None,
+    limits: Limits,
+    watched: _Watched,
+) -> Summary:
     asked = [one.tables for one in checks] + [one.tables for one in measures]
     needed = {name for names in asked for name in names}
+    rows: dict[str, int] = {}
     try:
-        rows = {name: exported.read_rows(name) for name in sorted(needed)}
+        for name in sorted(needed):
+            watched.check()
+            rows[name] = exported.read_rows(name)
     except _FAILURES as error:
         raise BadExport(f"the files cannot be read: {in_one_line(error)}") from error
     tables = {name: exported.table(name) for name in needed} | {"stores": exported.stores}
     with sharing(tables) as shared:
         run = _Run(exported, out, shared, rows, since_us, limits)
-        outcomes, failed = _all_of(run, checks, measures, progress)
+        outcomes, failed = _all_of(run, checks, measures, watched)
+    watched.check()
     summary = Summary(
         run_id=run.id,
         taken_at_us=exported.taken_at_us,
@@ -241,6 +288,14 @@ class _Run:
         names = (*check.tables, "stores", *shared)
         return {name: self._tables[name] for name in names}
 
+    def cancel(self, futures: Collection[Future[Outcome] | Future[str | None]]) -> None:
+        """End what is under way; again, since what is still planned begins its job later."""
+        for _ in range(_MOST_TURNS):
+            if not any(future.running() for future in futures):
+                break
+            self._spark.sparkContext.cancelAllJobs()
+            time.sleep(_TURN_S)
+
     def measure(self, measure: Measure) -> str | None:
         """Take it; why it could not be, if so."""
         try:
@@ -252,40 +307,42 @@ class _Run:
 
 
 def _all_of(
-    run: _Run, checks: Sequence[Check], measures: Sequence[Measure], progress: Callable[[int, int], None]
+    run: _Run, checks: Sequence[Check], measures: Sequence[Measure], watched: _Watched
 ) -> tuple[dict[str, Outcome], dict[str, str]]:
     """Checks and measures, some at once: while one is planned, or has one task left, another one has the cores."""
-    outcomes: dict[str, Outcome] = {}
-    failed: dict[str, str] = {}
-    done = 0
-
-    def tell() -> None:
-        nonlocal done
-        done += 1
-        progress(done, len(checks) + len(measures))
-
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        checking = pool.map(run.check, checks)
-        measuring = pool.map(run.measure, measures)
-        for check, outcome in zip(checks, checking, strict=True):
-            outcomes[check.name] = outcome
-            tell()
-        for measure, why in zip(measures, measuring, strict=True):
-            if why is not None:
-                failed[measure.name] = why
-            tell()
-    return outcomes, failed
+        checking = {check.name: pool.submit(run.check, check) for check in checks}
+        measuring = {measure.name: pool.submit(run.measure, measure) for measure in measures}
+        left: set[Future[Outcome] | Future[str | None]] = {*checking.values(), *measuring.values()}
+        count = len(left)
+        while left:
+            # In short turns: only between them this thread sees a signal, and it must not be torn out of Spark.
+            done, left = wait(left, _TURN_S, FIRST_COMPLETED)
+            if watched.is_asked_to_stop():
+                pool.shutdown(wait=False, cancel_futures=True)
+                run.cancel(left)
+                raise Stopped
+            if done:
+                watched.progress(count - len(left), count)
+    reasons = {name: future.result() for name, future in measuring.items()}
+    failed = {name: why for name, why in reasons.items() if why is not None}
+    return {name: future.result() for name, future in checking.items()}, failed
 
 
 def _make_room(out: Path) -> None:
     if out.exists() and any(out.iterdir()) and not _is_ours(out / SUMMARY):
         raise FileExistsError(f"{out} holds something else than an audit; give a new folder")
-    for name in _FOLDERS:
-        shutil.rmtree(out / name, ignore_errors=True)
-    (out / SUMMARY).unlink(missing_ok=True)
+    _remove(out)
     out.mkdir(parents=True, exist_ok=True)
     # From here on the folder is known as ours, also after a run that was cut off.
     (out / SUMMARY).touch()
+
+
+def _remove(out: Path) -> None:
+    """Take away what a run writes."""
+    for name in _FOLDERS:
+        shutil.rmtree(out / name, ignore_errors=True)
+    (out / SUMMARY).unlink(missing_ok=True)
 
 
 def _is_ours(summary: Path) -> bool:

@@ -18,6 +18,8 @@ _SETTINGS: Final = {
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     # An export has a sum of each page.
     "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
+    # What checks share is kept for seconds: choosing a packing for each column costs more than making the rows.
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
 }
 _LOCAL: Final = {
     "spark.driver.memory": "2g",

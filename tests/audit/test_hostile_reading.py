@@ -33,6 +33,15 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
 CHECKS = ("hash_chain", "sequence_gaps")
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An export that nobody spoiled; a test copies it."""
+    folder = tmp_path_factory.mktemp("whole")
+    make_chats(folder / "a.db", chats=1)
+    export_store(folder / "a.db", folder / "x")
+    return folder / "x"
+
+
 def audit(spark: SparkSession, exports: Path, out: Path) -> set[str]:
     """Checks that found something; all of them ran."""
     summary = run_audit(Exported(spark, exports), out, pick_checks(CHECKS), measures=())
@@ -58,10 +67,10 @@ def into_a_folder(path: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [cut, empty, no_parquet, Path.unlink, into_a_folder])
-def test_a_spoilt_file_is_refused(spark: SparkSession, tmp_path: Path, spoil: Callable[[Path], None]) -> None:
-    store, exports = tmp_path / "a.db", tmp_path / "x"
-    make_chats(store, chats=1)
-    export_store(store, exports)
+def test_a_spoilt_file_is_refused(
+    spark: SparkSession, tmp_path: Path, whole: Path, spoil: Callable[[Path], None]
+) -> None:
+    exports = shutil.copytree(whole, tmp_path / "x")
     spoil(next((exports / "history").rglob("*.parquet")))
 
     with pytest.raises(BadExport, match=r"cannot be read|is not there|the manifests say"):
@@ -107,10 +116,8 @@ def test_a_manifest_of_another_export_is_refused(spark: SparkSession, tmp_path: 
         audit(spark, tmp_path / "b", tmp_path / "out")
 
 
-def test_what_was_added_by_hand_is_not_read(spark: SparkSession, tmp_path: Path) -> None:
-    store, exports = tmp_path / "a.db", tmp_path / "x"
-    make_chats(store, chats=2)
-    export_store(store, exports)
+def test_what_was_added_by_hand_is_not_read(spark: SparkSession, tmp_path: Path, whole: Path) -> None:
+    exports = shutil.copytree(whole, tmp_path / "x")
     file = next((exports / "history").rglob("*.parquet"))
     for name in ("part-000001-0099-0000.parquet", "_SUCCESS", "notes.txt"):
         file.with_name(name).write_bytes(file.read_bytes())
@@ -136,6 +143,7 @@ def test_a_store_that_was_replaced_is_another_one(spark: SparkSession, tmp_path:
     assert audit(spark, exports, tmp_path / "out") == set()
 
 
+@pytest.mark.long
 def test_a_store_that_was_put_back_and_went_on_is_found(spark: SparkSession, tmp_path: Path) -> None:
     store, old, exports = tmp_path / "a.db", tmp_path / "old.db", tmp_path / "x"
     make_chats(store, chats=2)
@@ -166,11 +174,11 @@ def test_two_copies_of_one_store_are_refused(spark: SparkSession, tmp_path: Path
 
 
 @pytest.mark.parametrize("own", ["summary.json", "finding/mine", "notes"])
-def test_a_folder_with_something_else_is_left_alone(spark: SparkSession, tmp_path: Path, own: str) -> None:
+def test_a_folder_with_something_else_is_left_alone(
+    spark: SparkSession, tmp_path: Path, whole: Path, own: str
+) -> None:
     """The folder of exports itself, and what other programs wrote, whatever it is called."""
-    store, exports, out = tmp_path / "a.db", tmp_path / "x", tmp_path / "out"
-    make_chats(store, chats=1)
-    export_store(store, exports)
+    exports, out = shutil.copytree(whole, tmp_path / "x"), tmp_path / "out"
     (out / own).parent.mkdir(parents=True)
     (out / own).write_text('{"mine": 1}')
     for folder in (exports, out):
@@ -180,10 +188,8 @@ def test_a_folder_with_something_else_is_left_alone(spark: SparkSession, tmp_pat
         assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
-def test_a_run_that_was_cut_off_makes_room(spark: SparkSession, tmp_path: Path) -> None:
-    store, exports, out = tmp_path / "a.db", tmp_path / "x", tmp_path / "out"
-    make_chats(store, chats=1)
-    export_store(store, exports)
+def test_a_run_that_was_cut_off_makes_room(spark: SparkSession, tmp_path: Path, whole: Path) -> None:
+    exports, out = whole, tmp_path / "out"
     run_audit(Exported(spark, exports), out, (), measures=())
     whole = (out / "summary.json").read_bytes()
     for length in (0, 5, 100):
