@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from ...actors.system import stopping_signals
-from ..run import ExitCode
+from ..exit_code import ExitCode
 from .audit_spark import master_option, need, spark_problems
 from .paths import check_store
 from .problem import Problem
