@@ -8,7 +8,6 @@ import sys
 import traceback
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from enum import IntEnum
 from pathlib import Path
 from types import NoneType
 from typing import Final, Literal, cast
@@ -23,6 +22,7 @@ from .app import Runtime
 from .argument_checks import check_kind, check_words
 from .channel import Adapter
 from .collector import calm_collector
+from .exit_code import ExitCode
 from .logs import set_up_logs
 from .retention import Retention
 from .settings import METRICS_TOKEN, Effective, load_settings
@@ -31,16 +31,6 @@ from .topology import Topology
 
 _ADVISED: Final = frozenset({Code.STORE_CORRUPT, Code.STORE_IO})
 """Whose message does not say what to do."""
-
-
-class ExitCode(IntEnum):
-    """What a command's end means."""
-
-    CLEAN = 0
-    FAILURE = 1
-    USAGE = 2
-    CANCELLED_WORK = 3
-    NOT_YET_DONE = 4
 
 
 def run(

@@ -8,7 +8,7 @@ from typing import Literal
 
 import click
 
-from ..run import ExitCode
+from ..exit_code import ExitCode
 from .lazy import LazyGroup
 from .problem import Problem
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from ..run import ExitCode
+from ..exit_code import ExitCode
 from .arguments import now_us, parse_time
 from .audit_chain import verify_chain
 from .audit_results import show_results

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from ..run import ExitCode
+from ..exit_code import ExitCode
 from .audit_spark import folders_argument, master_option, need, reading, spark_problems
 from .heads import read_heads
 from .output import show_table

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from ..run import ExitCode
+from ..exit_code import ExitCode
 from .audit_spark import master_option, need, spark_problems
 from .audit_stop import asked_to_stop
 from .paths import check_store

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from ..run import ExitCode
+from ..exit_code import ExitCode
 from .problem import Problem
 from .safe_text import safe_text
 

@@ -9,7 +9,7 @@ import click
 from ...storage.records import ControlStatus, StoredControl
 from ...storage.sqlite.listing import controls
 from ..control.execute import result_of
-from ..run import ExitCode
+from ..exit_code import ExitCode
 from .arguments import now_us
 from .deciding import raise_unless_done
 from .looking import looking

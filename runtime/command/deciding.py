@@ -17,8 +17,8 @@ from ...actors.text import clean_text
 from ..control.client import TIMEOUT_S, find_control, send_controls
 from ..control.execute import ControlResult
 from ..control.verbs import Verb, verb_word
+from ..exit_code import ExitCode
 from ..logs import set_up_logs
-from ..run import ExitCode
 from .looking import store_problems
 from .options import TEXT, Seconds
 from .output import json_line

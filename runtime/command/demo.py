@@ -22,8 +22,8 @@ from ...storage.sqlite.overview import Overview, overview
 from ..app import Runtime
 from ..collector import calm_collector
 from ..context import Context
+from ..exit_code import ExitCode
 from ..logs import set_up_logs
-from ..run import ExitCode
 from ..stop_signals import stop_signals
 from ..topology import Topology
 from .paths import check_paths

@@ -13,8 +13,8 @@ from ...storage.records import Failure, StoredInbox, StoredOutbox
 from ...storage.sqlite.detail import StepLine, Transition, stored_steps, transitions
 from ...storage.sqlite.listing import RowId, find_sends
 from ...storage.sqlite.look import Look
+from ..exit_code import ExitCode
 from ..outbox_holds import is_held
-from ..run import ExitCode
 from .arguments import parse_row
 from .looking import looking
 from .output import echo_lines, json_line, record_of, show_fields, show_json, show_table, when

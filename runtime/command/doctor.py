@@ -15,7 +15,7 @@ from ...storage.records import OutboxState
 from ...storage.sqlite.look import Look
 from ...storage.sqlite.migrate import load_migrations
 from ...storage.sqlite.overview import overview
-from ..run import ExitCode
+from ..exit_code import ExitCode
 from .arguments import now_us
 from .checks import (
     Finding,

@@ -9,7 +9,7 @@ from typing import cast
 import click
 
 from ...actors.errors import BusError
-from ..run import ExitCode
+from ..exit_code import ExitCode
 from .problem import Problem
 from .streams import set_up_streams
 

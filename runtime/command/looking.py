@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ...actors.errors import BusError, Code
 from ...storage.sqlite.look import Look
-from ..run import ExitCode
+from ..exit_code import ExitCode
 from .paths import check_store
 from .problem import Problem
 

@@ -9,7 +9,7 @@ import click
 
 from ...storage.sqlite.migrate import load_migrations
 from ...storage.sqlite.upgrade import upgrade_file
-from ..run import ExitCode
+from ..exit_code import ExitCode
 from .arguments import now_us
 from .confirm import confirm
 from .looking import looking, store_problems

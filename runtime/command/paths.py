@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 from ...actors.text import has_lone_surrogate
-from ..run import ExitCode
+from ..exit_code import ExitCode
 from .problem import Problem
 
 _STORE_SUFFIXES = ("", "-wal", "-shm", "-journal", ".lock")

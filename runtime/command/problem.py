@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ..run import ExitCode
+from ..exit_code import ExitCode
 from .safe_text import safe_text
 
 

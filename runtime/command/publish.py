@@ -14,7 +14,7 @@ from ...actors.instants import rfc3339_from_us
 from ...actors.message import BusMessage, Direction, validate_message
 from ...actors.wire import MAX_WIRE_BYTES, message_from_wire
 from ..control.verbs import PublishMessage
-from ..run import ExitCode
+from ..exit_code import ExitCode
 from .arguments import now_us
 from .deciding import Asking, answer, decide, deciding, said_of
 from .options import TEXT, json_option, store_option

@@ -12,7 +12,7 @@ from ...storage.sqlite.listing import dead_letters
 from ...storage.sqlite.overview import count_dead
 from ..control.execute import ControlResult
 from ..control.verbs import MAX_ROWS, Purge, Requeue, RowRef
-from ..run import ExitCode
+from ..exit_code import ExitCode
 from .arguments import parse_filters, parse_page, parse_row, parse_time
 from .confirm import confirm
 from .cut_off import cut_off

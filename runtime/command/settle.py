@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from ..control.verbs import Cancel, Decision, Resolve, RowRef
-from ..run import ExitCode
+from ..exit_code import ExitCode
 from .confirm import confirm
 from .deciding import Asking, answer, decide, deciding
 from .detail import rows_of

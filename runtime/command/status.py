@@ -13,7 +13,7 @@ import click
 from ...actors.plain import Plain
 from ...storage.records import OutboxState
 from ...storage.sqlite.overview import DeadCount, Overview, Waiting, overview
-from ..run import ExitCode
+from ..exit_code import ExitCode
 from .arguments import now_us
 from .health import health_record, is_well, show_health
 from .live import Live, read_live, show_channels, show_store, show_turns

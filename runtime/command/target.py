@@ -13,7 +13,7 @@ from types import ModuleType, TracebackType
 from typing import cast
 
 from ..channel import Adapter
-from ..run import ExitCode
+from ..exit_code import ExitCode
 from ..topology import Topology
 from .arguments import shown
 from .problem import Problem

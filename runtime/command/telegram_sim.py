@@ -8,7 +8,7 @@ import click
 import trio
 
 from ...actors.errors import BusError
-from ..run import ExitCode
+from ..exit_code import ExitCode
 from .problem import Problem
 from .screen import notice
 

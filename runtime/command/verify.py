@@ -10,7 +10,7 @@ import click
 
 from ...storage.sqlite.verify import Verdict
 from ...storage.sqlite.verify import verify as verify_history
-from ..run import ExitCode
+from ..exit_code import ExitCode
 from .arguments import now_us
 from .heads import KeptHeads, read_heads, write_heads
 from .looking import looking

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
 import apsw
-import structlog
 
 from ...actors import system
 from ...actors.errors import BusError, Code
 from .faults import store_error
 from .files import Identity, identity
 from .settings import BUSY_TIMEOUT_MS, MAX_LOG_PAGES, PAGE_BYTES, Settings
-
-_log: Final[structlog.typing.FilteringBoundLogger] = structlog.get_logger()
 
 
 class Source(Protocol):
@@ -154,7 +151,11 @@ def close_connection(connection: apsw.Connection) -> None:
         connection.close(force=True)
     except apsw.Error as error:
         failure = store_error(error, "a connection cannot be closed properly")
-        _log.warning("store.close_failed", bus_error_code=failure.code, error=failure.message)
+        # Here, for it takes a tenth of a second to load: a look into a store has nothing to log.
+        import structlog  # noqa: PLC0415
+
+        log: structlog.typing.FilteringBoundLogger = structlog.get_logger()
+        log.warning("store.close_failed", bus_error_code=failure.code, error=failure.message)
 
 
 def _ignore(pages: int) -> None:

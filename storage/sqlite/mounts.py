@@ -7,8 +7,6 @@ import re
 from pathlib import Path
 from typing import Final
 
-import structlog
-
 from ...actors.errors import BusError, Code
 
 _MOUNTS = Path("/proc/self/mounts")
@@ -21,8 +19,6 @@ UNSAFE_FILE_SYSTEMS: Final = frozenset(
     }
 )  # fmt: skip
 """Where shared memory or locks do not work as SQLite's log needs them."""
-
-_log: Final[structlog.typing.FilteringBoundLogger] = structlog.get_logger()
 
 
 def is_unsafe(kind: str) -> bool:
@@ -49,7 +45,11 @@ def check_file_system(path: Path, *, is_allowed: bool) -> None:
             path=str(path),
             kind=kind,
         )
-    _log.warning("store.unsafe_allowed", path=str(path), kind=kind, bus_error_code=Code.UNSAFE_FILESYSTEM)
+    # Here, for it takes a tenth of a second to load: a look into a store has nothing to log.
+    import structlog  # noqa: PLC0415
+
+    log: structlog.typing.FilteringBoundLogger = structlog.get_logger()
+    log.warning("store.unsafe_allowed", path=str(path), kind=kind, bus_error_code=Code.UNSAFE_FILESYSTEM)
 
 
 def file_system_of(path: Path) -> str | None:
