@@ -67,17 +67,10 @@ _texts_of = cast("Texts", attrgetter(*_TEXT_FIELDS))
 # All of a message at once, for `is_plain`; the ids that every message has come first.
 # In the order of `_PLAIN_MESSAGE`'s first lines, then those that are required, then those that are not.
 _OWN_IDS = (
-    "payload.session_id",
-    "channel",
-    "conversation_key",
-    "id",
-    "idempotency_key",
-    "correlation_id",
-    "payload.message_id",
-    "participant_key",
-    "causation_id",
-    "payload.reply_to",
-)
+    "payload.session_id", "channel",
+    "conversation_key", "id", "idempotency_key", "correlation_id", "payload.message_id",
+    "participant_key", "causation_id", "payload.reply_to",
+)  # fmt: skip
 IdsOf = Callable[["BusMessage"], tuple[str | None, ...]]
 _own_ids_of = cast("IdsOf", attrgetter(*_OWN_IDS))
 _all_ids_of = cast("IdsOf", attrgetter(*_OWN_IDS, *(f"extensions.{name}" for name in _ID_FIELDS)))

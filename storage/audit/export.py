@@ -11,11 +11,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from threading import Lock
+from threading import Condition, Lock
 from typing import Final, cast
 from urllib.parse import quote
 
@@ -82,6 +82,9 @@ class _Export:
         self._done = 0
         self._of = 0
         self._lock = Lock()
+        self._ended = Condition()
+        self._writing = 0
+        self._is_over = False
 
     def run(self) -> Manifest:
         """Write all tables, then the manifest."""
@@ -92,11 +95,17 @@ class _Export:
             for stretch in stretches(self._snapshot.database, table, _STRETCH_IDS)
         ]
         self._of = sum(stretch.length for _, stretch in parts)
+        # SQLite reads, and Arrow parses and writes, without Python's lock.
+        pool = ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1))
         try:
-            # SQLite reads, and Arrow parses and writes, without Python's lock.
-            with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
-                written = list(pool.map(self._write, range(len(parts)), *zip(*parts, strict=True)))
+            written = list(pool.map(self._take_part, range(len(parts)), *zip(*parts, strict=True)))
+            pool.shutdown()
         except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            # A thread whose start a Ctrl-C fell into writes, and the pool does not know it.
+            with self._ended:
+                self._is_over = True
+                self._ended.wait_for(lambda: not self._writing)
             self._remove()
             raise
         tables = {
@@ -144,6 +153,19 @@ class _Export:
             known = json.dumps({shard: head[0] for shard, head in before.heads.items()})
             return "hseq > coalesce(json_extract(?, '$.\"' || shard || '\"'), 0)", (known,)
         return "id >= ?", (before.next_event_id,)
+
+    def _take_part(self, job: int, table: Table, stretch: Stretch) -> TablePart:
+        """Write a part, unless the export is over; nothing is taken away while one is written."""
+        with self._ended:
+            if self._is_over:
+                raise CancelledError
+            self._writing += 1
+        try:
+            return self._write(job, table, stretch)
+        finally:
+            with self._ended:
+                self._writing -= 1
+                self._ended.notify_all()
 
     def _write(self, job: int, table: Table, stretch: Stretch) -> TablePart:
         condition, values = self._since(table)

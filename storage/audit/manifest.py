@@ -179,8 +179,8 @@ def _parse(path: Path) -> Manifest:
     heads = cast("dict[str, list[object]]", record.pop("heads"))
     if tables.keys() != TABLES.keys():
         raise BadExport(f"{path} names other tables")
-    for name, part in tables.items():
-        _check_columns(path, name, part.get("columns"))
+    for name, said in tables.items():
+        _check_columns(path, name, said.get("columns"))
     make = cast("_Make", Manifest)
     part = cast("_Make", TablePart)
     return cast(

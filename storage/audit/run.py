@@ -288,7 +288,7 @@ class _Run:
         names = (*check.tables, "stores", *shared)
         return {name: self._tables[name] for name in names}
 
-    def cancel(self, futures: Collection[Future[Outcome] | Future[str | None]]) -> None:
+    def cancel(self, futures: Collection[Future[object]]) -> None:
         """End what is under way; again, since what is still planned begins its job later."""
         for _ in range(_MOST_TURNS):
             if not any(future.running() for future in futures):
@@ -313,7 +313,7 @@ def _all_of(
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         checking = {check.name: pool.submit(run.check, check) for check in checks}
         measuring = {measure.name: pool.submit(run.measure, measure) for measure in measures}
-        left: set[Future[Outcome] | Future[str | None]] = {*checking.values(), *measuring.values()}
+        left = cast("set[Future[object]]", {*checking.values(), *measuring.values()})
         count = len(left)
         while left:
             # In short turns: only between them this thread sees a signal, and it must not be torn out of Spark.

@@ -191,8 +191,8 @@ def test_a_folder_with_something_else_is_left_alone(
 def test_a_run_that_was_cut_off_makes_room(spark: SparkSession, tmp_path: Path, whole: Path) -> None:
     exports, out = whole, tmp_path / "out"
     run_audit(Exported(spark, exports), out, (), measures=())
-    whole = (out / "summary.json").read_bytes()
+    summary = (out / "summary.json").read_bytes()
     for length in (0, 5, 100):
-        (out / "summary.json").write_bytes(whole[:length])
+        (out / "summary.json").write_bytes(summary[:length])
         run_audit(Exported(spark, exports), out, (), measures=())
-        assert (out / "summary.json").stat().st_size == len(whole)
+        assert (out / "summary.json").stat().st_size == len(summary)
