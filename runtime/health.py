@@ -182,7 +182,8 @@ def judge(facts: Facts) -> Iterator[Reason]:
         yield Reason(
             word="sends_uncertain",
             state=HealthState.DEGRADED,
-            text=f"{_counted(facts.uncertain, 'send waits', 'sends wait')} for a decision: it may have arrived or not",
+            text=_counted(facts.uncertain, "send waits", "sends wait")
+            + f" for a decision: nobody knows whether {'it' if facts.uncertain == 1 else 'they'} arrived",
             action="`shardline outbox list state=uncertain`, then `shardline outbox resolve`.",
         )
     if facts.dead:

@@ -139,7 +139,7 @@ class Storms:
         assert self.blind.edge is not None
         name = f"{self.runtime.info.instance}:{self.chance.random()}"
         await self.blind.edge.accept(Inbound(platform_message_id=name, address="z", text="hi"))
-        await self._is_said(storm, "wait for a decision", stays=True)
+        await self._is_said(storm, "for a decision", stays=True)
         self.weather.doubtful = False
         assert await self.settle_doubts()
 
