@@ -15,7 +15,7 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from threading import Condition, Lock
+from threading import Condition
 from typing import Final, cast
 from urllib.parse import quote
 
@@ -81,7 +81,6 @@ class _Export:
         self._number = 1 if before is None else before.number + 1
         self._done = 0
         self._of = 0
-        self._lock = Lock()
         self._ended = Condition()
         self._writing = 0
         self._is_over = False
@@ -192,7 +191,7 @@ class _Export:
                     low, high = bounds(batch, sequence)
                     least += [] if low is None else [low]
                     most += [] if high is None else [high]
-        with self._lock:
+        with self._ended:
             self._done += stretch.length
             self._progress(self._done, self._of)
         return TablePart(
