@@ -133,6 +133,10 @@ class _ArrayType(Protocol):
     def from_buffers(self, type: object, length: int, buffers: Sequence[object]) -> _Array: ...
 
 
+class _TableType(Protocol):
+    def from_pylist(self, mapping: Sequence[Mapping[str, object]], schema: ArrowSchema) -> Batch: ...
+
+
 class _Arrow(Protocol):
     def int64(self) -> object: ...
     def string(self) -> object: ...
@@ -145,6 +149,7 @@ class _Arrow(Protocol):
 _pyarrow: Final = import_module("pyarrow")
 _arrow: Final = cast("_Arrow", _pyarrow)
 _array: Final = cast("_ArrayType", _pyarrow.Array)
+_table: Final = cast("_TableType", _pyarrow.Table)
 _parquet: Final = import_module("pyarrow.parquet")
 _csv: Final = cast("_Csv", import_module("pyarrow.csv"))
 _compute: Final = cast("_Compute", import_module("pyarrow.compute"))
@@ -198,6 +203,12 @@ def _parse(
         if field.kind == "blob":
             batch = batch.set_column(place, field.name, _from_hex(batch.column(place).combine_chunks()))
     return batch
+
+
+def table_of(rows: Sequence[tuple[object, ...]], schema: ArrowSchema) -> Batch:
+    """Rows as a table of Arrow."""
+    records = [dict(zip(schema.names, row, strict=True)) for row in rows]
+    return _table.from_pylist(records, schema=schema)
 
 
 def with_text(batch: Batch, name: str, text: str) -> Batch:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
+from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as fn
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
+from .arrow import ArrowSchema, table_of
 from .manifest import BadExport, Manifest, newest, parts_of, read_exports
 from .schemas import spark_schema
 from .tables import TABLES, Growth
+
+# Its answer has a type of Arrow's, which brings none.
+_arrow_schema: Final = cast(
+    "Callable[[StructType], ArrowSchema]", import_module("pyspark.sql.pandas.types").to_arrow_schema
+)
 
 STORES: Final = StructType(
     [
@@ -103,6 +110,9 @@ class Exported:
 
 
 def make_frame(spark: SparkSession, rows: Sequence[tuple[object, ...]], schema: StructType) -> DataFrame:
-    """A little table out of this process."""
+    """A little table out of this process.
+
+    It is a part of the plan. Out of plain rows Spark would make one that a Python process reads anew at each use.
+    """
     # One of its overloads takes what pandas, which brings no types, makes.
-    return spark.createDataFrame(rows, schema)  # pyright: ignore[reportUnknownMemberType]
+    return spark.createDataFrame(table_of(rows, _arrow_schema(schema)), schema)  # pyright: ignore[reportUnknownMemberType]

@@ -12,9 +12,11 @@ from tests.kits.audited import make_chats
 
 pytest.importorskip("pyspark", reason="the extra `audit` is not installed")
 
+from shardline.storage.audit.checks.registry import ALL_CHECKS
 from shardline.storage.audit.export import export_store
 from shardline.storage.audit.exported import Exported
 from shardline.storage.audit.manifest import BadExport
+from shardline.storage.audit.run import run_audit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,3 +78,17 @@ def test_fewer_rows_than_the_manifest_says_are_told(spark: SparkSession, tmp_pat
 
     with pytest.raises(BadExport, match="the manifests say 3"):
         Exported(spark, exports).read_rows("inbox")
+
+
+def test_no_check_and_no_measure_needs_a_process_of_python(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is ended in the middle of its work, as a Ctrl-C does, prints where it was."""
+    store, exports = tmp_path / "a.db", tmp_path / "x"
+    make_chats(store, chats=2)
+    export_store(store, exports)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(tmp_path / "no-python"))
+
+    summary = run_audit(Exported(spark, exports), tmp_path / "out", tuple(ALL_CHECKS.values()))
+
+    assert summary.is_complete, summary
