@@ -1,12 +1,12 @@
 """Thousands of messages under kills and actor crashes: what is left is what a model says.
 
-SHARDLINE_STRESS_SEED sets the seed; each failure prints it with the command that does the same again.
+SHARDLINE_STRESS_SEED sets the seed; each failure prints it with the command that does the same again. Without it the
+seeds are always these: what others find is for `script/soak`.
 """
 
 from __future__ import annotations
 
 import os
-import random
 from pathlib import Path
 
 import pytest
@@ -38,7 +38,7 @@ def test_stress_with_a_printed_seed(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_long_stress_with_a_printed_seed(tmp_path: Path) -> None:
-    report = drive(tmp_path, int(SEED or random.SystemRandom().randrange(1_000_000)), LONG)
+    report = drive(tmp_path, int(SEED or 42), LONG)
 
     check(report)
     assert len(report.endings) == LONG.kills + 3
@@ -88,7 +88,8 @@ QUICK = ("lose-at-recovery:1", "swap-messages:5", "send-twice:40")
 )
 def test_a_fault_of_the_product_is_found(tmp_path: Path, fault: str) -> None:
     kills = 1 if fault.startswith("lose-at-recovery") else 0
-    messages = 1_500 if fault.startswith("leak") else SMALL.messages
+    # A killed one has work left for a second, lest it should come to its end before anybody is there to kill it.
+    messages = 1_500 if kills or fault.startswith("leak") else SMALL.messages
     sizes = Sizes(conversations=SMALL.conversations, messages=messages, kills=kills)
     report = drive(tmp_path, 3, sizes, fault=fault)
 
