@@ -1,7 +1,8 @@
-"""A bot that takes albums whole, and dies at a fail point: `python -m tests.crash.album_child FOLDER POINT ALBUM_S`.
+"""A bot that takes albums whole, and dies at a fail point: `python -m tests.crash.album_child FOLDER POINT`.
 
 It reads the three parts of an album at every start, as a platform that was never answered does. `turns` in the folder
-has what each turn saw, `sink` what was sent.
+has what each turn saw, `sink` what was sent. Its clock is a test's: every process starts at the same moment, however
+long the machine takes, and only waiting makes time go by.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from pathlib import Path
 
 import attrs
 import trio
+from trio.testing import MockClock
 
 from shardline import BusMessage, Context, Runtime, Topology
+from shardline.actors.clock import FakeClock
 from shardline.actors.errors import Code, Permanence
 from shardline.actors.failpoints import NO_FAILPOINTS, FailPoints
 from shardline.adapters.base import ChannelCaps, Edge, NotSent, Outbound, SendOutcome, Sent
@@ -49,21 +52,29 @@ class Pages:
         return NotSent(Code.NOT_FOUND, Permanence.TRANSIENT)
 
 
-async def main(folder: Path, point: str, album_s: float) -> None:
+async def main(folder: Path, point: str) -> None:
     topology = Topology()
 
-    @topology.on("chat.message", album_s=album_s)
+    @topology.on("chat.message", album_s=4)
     async def answer(ctx: Context, message: BusMessage) -> None:
         with (folder / "turns").open("a") as turns:
             turns.write(json.dumps([member.payload.text for member in ctx.messages]) + "\n")
         ctx.reply(f"{len(ctx.messages)} parts")
 
     failpoints = NO_FAILPOINTS if point == "-" else FailPoints.parse(point)
-    store = open_sqlite(folder / "bot.db", durability="normal", shard_count=4, failpoints=failpoints)
-    async with Runtime.open(topology, store=store, adapters=[Pages(folder)]) as runtime:
+    clock = FakeClock()
+    store = open_sqlite(
+        folder / "bot.db",
+        durability="normal",
+        shard_count=4,
+        mode="inline",
+        clock=clock,
+        failpoints=failpoints,
+    )
+    async with Runtime.open(topology, store=store, adapters=[Pages(folder)], clock=clock) as runtime:
         with trio.fail_after(20):
             await runtime.wait_drained()
 
 
 if __name__ == "__main__":
-    trio.run(main, Path(sys.argv[1]), sys.argv[2], float(sys.argv[3]))
+    trio.run(main, Path(sys.argv[1]), sys.argv[2], clock=MockClock(autojump_threshold=0))
