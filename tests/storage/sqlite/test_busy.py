@@ -77,15 +77,34 @@ async def test_publish_is_refused_as_not_stored_and_a_commit_is_kept(tmp_path: P
 
 @pytest.mark.usefixtures("short_busy_timeout")
 async def test_begin_is_tried_three_times(tmp_path: Path) -> None:
-    async with running(open_sqlite(tmp_path / "bot.db")) as hand:
-        outcomes: list[Outcome] = []
-        with held_by_another_process(tmp_path / "bot.db"):
-            hand.store.submit(hand.publish(hand.new_inbox("tg:1", 1)), outcomes.append)
-            await trio.sleep(0.3)
-            assert outcomes == []
-        await hand.accept("tg:1", 2)
+    """Whoever has the lock goes when the third try begins."""
+    holders: list[apsw.Connection] = []
+    tries = 0
 
-        assert [type(outcome) for outcome in outcomes] == [Stored]
+    def trace(cursor: apsw.Cursor, sql: str, bindings: object) -> bool:
+        nonlocal tries
+        if holders and sql == "BEGIN IMMEDIATE":
+            tries += 1
+            if tries == 3:
+                holders.pop().execute("ROLLBACK")
+        return True
+
+    def hook(connection: apsw.Connection) -> None:
+        connection.exec_trace = trace
+
+    apsw.connection_hooks.append(hook)
+    try:
+        store = open_sqlite(tmp_path / "bot.db")
+    finally:
+        apsw.connection_hooks.remove(hook)
+    async with running(store) as hand:
+        holder = apsw.Connection(str(tmp_path / "bot.db"))
+        holder.execute("BEGIN IMMEDIATE")
+        holders.append(holder)
+        await hand.accept("tg:1", 1)
+        holder.close()
+
+    assert tries == 3
 
 
 @pytest.mark.usefixtures("short_busy_timeout")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from pathlib import Path
 
@@ -53,19 +52,24 @@ async def test_second_owner_in_the_same_process_is_refused(tmp_path: Path) -> No
     check_store(path)
 
 
-async def test_an_owner_that_starts_outwaits_a_short_one_and_a_visitor_does_not(tmp_path: Path) -> None:
-    path = tmp_path / "bot.db"
-    for recovers in (False, True):
-        lock = OwnerLock.take(path)
-        ends = threading.Timer(0.1, lock.release)
-        ends.start()
-        if recovers:
-            async with running(open_sqlite(path)) as hand:
-                await hand.accept("tg:1", 1)
-        else:
-            with refused(Code.STORE_LOCKED):
-                open_sqlite(path, recovers=False)
-        ends.join()
+async def test_an_owner_that_starts_outwaits_a_short_one_and_a_visitor_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The short one goes when somebody waits for it."""
+    path, waits = tmp_path / "bot.db", list[float]()
+    lock = OwnerLock.take(path)
+
+    def wait(wait_s: float) -> None:
+        waits.append(wait_s)
+        lock.release()
+
+    monkeypatch.setattr("shardline.storage.sqlite.lock.time.sleep", wait)
+    with refused(Code.STORE_LOCKED):
+        open_sqlite(path, recovers=False)
+    assert waits == []
+    async with running(open_sqlite(path)) as hand:
+        await hand.accept("tg:1", 1)
+    assert len(waits) == 1
 
 
 async def test_second_process_is_refused_at_once_and_changes_nothing(tmp_path: Path) -> None:
