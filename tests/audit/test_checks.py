@@ -28,7 +28,7 @@ from shardline.storage.audit.run import read_summary, run_audit
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.spark
 
 
 def test_each_check_finds_its_faults_and_no_others(spark: SparkSession, tmp_path: Path) -> None:

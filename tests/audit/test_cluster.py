@@ -17,7 +17,7 @@ from benchmarks.audited_store import FAULTS, Fault, make_store
 from shardline.storage.audit.export import export_store
 from tests.kits.spark_cluster import open_cluster, wait_for
 
-pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 
 STORES = 10
 DRIVER = """
@@ -72,7 +72,7 @@ def test_a_killed_worker_changes_no_count(tmp_path: Path) -> None:
         try:
             wait_for(driver, "done 2 ")
             cluster.kill_worker(0)
-            rest, _ = driver.communicate(timeout=300)
+            rest, _ = driver.communicate(timeout=600)
         finally:
             driver.kill()
             driver.wait(20)

@@ -34,7 +34,7 @@ def test_all_in_one_finds_and_tells(tmp_path: Path) -> None:
             "local[1]",
         ]
         ended = subprocess.run(
-            [*command, "--checks", "hash_chain"], capture_output=True, text=True, check=False, timeout=140
+            [*command, "--checks", "hash_chain"], capture_output=True, text=True, check=False, timeout=290
         )
         ends.append(ended.returncode)
         said.append(ended.stderr)

@@ -46,7 +46,9 @@ MANIFEST = "manifest/*.json"
 def test_an_export_that_was_killed_is_made_again(tmp_path: Path) -> None:
     store, exports = tmp_path / "a.db", tmp_path / "x"
     make_chats(store, chats=3)
-    killed = subprocess.run([sys.executable, "-c", KILLED, str(store), str(exports)], check=False, timeout=50)
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, str(store), str(exports)], check=False, timeout=150
+    )
     left = [path.name for path in exports.glob(".snapshot-*/copy.db")]
     # What the next one does not write: a file of the one that was killed.
     stray = next(exports.rglob("part-*.parquet"))
@@ -134,7 +136,7 @@ def test_a_file_size_limit_is_one_line(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=50,
+        timeout=150,
     )
 
     assert ended.returncode == 2, ended.stderr

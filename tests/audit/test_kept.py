@@ -22,7 +22,7 @@ from shardline.storage.sqlite.verify import Head
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.spark
 
 
 def heads_of(manifest: Manifest) -> dict[int, Head]:

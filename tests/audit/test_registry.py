@@ -25,7 +25,7 @@ from shardline.storage.audit.run import run_audit
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.spark
 
 
 def find_seventh(tables: Tables, limits: Limits) -> DataFrame:

@@ -21,7 +21,7 @@ from tests.kits.spark_compiled import compiling
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 
 
 def find(audited: Audited, out: Path) -> set[tuple[str, Fault]]:

@@ -31,7 +31,7 @@ from shardline.storage.audit.tables import TABLES
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.spark
 
 BIG = 2**62 + 1
 

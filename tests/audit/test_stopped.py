@@ -23,7 +23,7 @@ from shardline.storage.audit.run import Stopped, run_audit
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 # Whoever runs the tests in the background may have told its children to ignore a Ctrl-C.
 PROGRAM = """
@@ -103,7 +103,7 @@ def test_ctrl_c_ends_an_audit_in_one_line(tmp_path: Path, moment: str) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=200,
+        timeout=500,
         env={**os.environ, **QUICK, "TMPDIR": str(own)},
     )
     said = [line for line in ended.stderr.splitlines() if "JAVA_TOOL_OPTIONS" not in line]
@@ -136,7 +136,7 @@ def test_ctrl_c_at_an_export_leaves_no_files(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=100,
+        timeout=300,
     )
 
     assert ended.returncode == 2, ended.stderr

@@ -63,7 +63,7 @@ class Watched:
             told = SAID.match(line)
             if told is not None:
                 self.batches[int(told[1])] = int(told[2].replace(",", "")), int(told[3])
-        return self.process.wait(100)
+        return self.process.wait(300)
 
 
 @contextmanager
@@ -159,7 +159,7 @@ def test_the_chains_of_an_export_are_told_by_the_exit_code(tmp_path: Path) -> No
             capture_output=True,
             text=True,
             check=False,
-            timeout=100,
+            timeout=280,
             env=QUICK,
         )
         ends.append((ended.returncode, ended.stdout + ended.stderr))

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
 
 import attrs
 
 from shardline.storage.audit.java import find_java_home
-
-_READY: Final = {"master": "I have been elected leader", "worker": "Successfully registered with master"}
 
 
 @attrs.frozen
@@ -57,25 +53,30 @@ def open_cluster(folder: Path, *, workers: int) -> Generator[Cluster]:
         "SPARK_DAEMON_MEMORY": "512m",
     }
     daemons = environ | {"SPARK_DAEMON_JAVA_OPTS": f"-Dlog4j2.configurationFile={log.as_uri()}"}
-    port = free_port()
-    url = f"spark://127.0.0.1:{port}"
-    master = ("master.Master", "--port", str(port))
-    worker = ("worker.Worker", "--cores", "1", "--memory", "1500m", url)
     running: list[subprocess.Popen[str]] = []
+
+    def start(name: str, *arguments: str) -> subprocess.Popen[str]:
+        command = [str(home / "bin/spark-class"), f"org.apache.spark.deploy.{name}"]
+        command += ["--host", "127.0.0.1", "--webui-port", "0", *arguments]
+        process = subprocess.Popen(
+            command,
+            env=daemons,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        running.append(process)
+        return process
+
     try:
-        for kind, (name, *arguments) in (("master", master), *([("worker", worker)] * workers)):
-            command = [str(home / "bin/spark-class"), f"org.apache.spark.deploy.{name}"]
-            command += ["--host", "127.0.0.1", "--webui-port", "0", *arguments]
-            process = subprocess.Popen(
-                command,
-                env=daemons,
-                text=True,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-            running.append(process)
-            wait_for(process, _READY[kind])
+        # It chooses its port itself: one that was found free before might be taken by then.
+        master = start("master.Master", "--port", "0")
+        url = wait_for(master, "Starting Spark master at ").split()[-1]
+        wait_for(master, "I have been elected leader")
+        for _ in range(workers):
+            worker = start("worker.Worker", "--cores", "1", "--memory", "1500m", url)
+            wait_for(worker, "Successfully registered with master")
         yield Cluster(url, environ, running[1:])
     finally:
         for process in reversed(running):
@@ -86,20 +87,12 @@ def open_cluster(folder: Path, *, workers: int) -> Generator[Cluster]:
             process.stdout.close()
 
 
-def wait_for(process: subprocess.Popen[str], word: str) -> None:
-    """Read what a process says until it says this; its end is an error."""
+def wait_for(process: subprocess.Popen[str], word: str) -> str:
+    """Read what a process says until it says this, and give that line; its end is an error."""
     assert process.stdout is not None
     said: list[str] = []
     for line in process.stdout:
         if word in line:
-            return
+            return line
         said.append(line)
     raise AssertionError(f"it ended before it said {word!r}: {''.join(said)}")
-
-
-def free_port() -> int:
-    """One that nobody uses now."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
