@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from shardline import BusMessage, Context, Topology
 
-ALBUM_S = 5.0
+ALBUM_S = 20.0
+"""Long enough for a slow machine to be up again after a kill."""
 topology = Topology()
 
 

@@ -21,7 +21,7 @@ from shardline.storage.records import InboxStatus, OutboxState
 from tests.adapters.telegram import samples
 from tests.adapters.telegram.platform import echo_bot, open_platform
 
-LIMIT_S = 20.0
+LIMIT_S = 100.0
 
 
 def store(database: MemoryDatabase | None = None) -> Store:

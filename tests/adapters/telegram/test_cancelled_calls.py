@@ -25,6 +25,8 @@ LARGE = 8 * 1024 * 1024
 @contextmanager
 def nothing_left() -> Generator[None]:
     """What is left to the collector is told as a ResourceWarning."""
+    # What earlier tests of this process have left is not ours.
+    gc.collect()
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         yield

@@ -23,7 +23,7 @@ from tests.adapters.telegram.test_hostile import OK, answer
 
 WORKERS = 24
 CALLS = 40
-LIMIT_S = 50.0
+LIMIT_S = 200.0
 ANSWERED = ("at once", "in pieces", "after a while", "chunks", "until the end", "then closed", "then more",
             "heads before", "large")  # fmt: skip
 UNANSWERED = ("half, then closed", "half, then reset", "closed", "reset", "nonsense", "never")

@@ -15,7 +15,8 @@ from tests.adapters.telegram.test_hostile import OK, Serve, answer, hostile
 from tests.adapters.telegram.test_watch import call
 
 CALLS = 4
-MOST_STEPS = 400
+MOST_STEPS = 4_000
+"""A large body goes out in as many pieces as the system's buffers are full in between."""
 SMALL, LARGE = 10, 6 * 1024 * 1024
 
 pytestmark = pytest.mark.skipif(not HAS_WATCH, reason="there is no epoll here")
