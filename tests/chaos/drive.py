@@ -20,7 +20,7 @@ from tests.chaos.plan import End, RunPlan, plan_run, text_of
 from tests.kits.forked import run_forked
 from tests.kits.store_checks import check_store
 
-_RUN_LIMIT_S: Final = 120
+_RUN_LIMIT_S: Final = 300
 
 
 @attrs.frozen(kw_only=True)

@@ -26,8 +26,6 @@ from tests.kits.demo import (
 )
 from tests.kits.reaped import reaped
 
-pytestmark = pytest.mark.timeout(120)
-
 ARGUMENTS = ("--input", "log", "--store", "t.db", "--sink", "s.jsonl")
 
 

@@ -24,7 +24,7 @@ def kill_soon(words: Sequence[str], after_s: float) -> None:
         killer = threading.Timer(after_s, command.kill)
         killer.start()
         killer.join()
-        command.wait(10)
+        command.wait(60)
 
 
 def kill_between(words: Sequence[str], path: Path, rows: int) -> None:
@@ -38,7 +38,7 @@ def kill_between(words: Sequence[str], path: Path, rows: int) -> None:
                 if command.poll() is not None or decided(database) >= goal:
                     break
             command.kill()
-            command.wait(10)
+            command.wait(60)
     finally:
         database.close()
 

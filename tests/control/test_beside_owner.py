@@ -88,7 +88,7 @@ def test_an_owner_that_dies_leaves_it_to_whoever_waits(store: Path) -> None:
         stop_between_commits(store, owner.pid)
         waiting = decide(store, FIRST, timeout_s=0.1)
         owner.kill()
-        owner.wait(10)
+        owner.wait(60)
         done = decide(store, FIRST, control_id=waiting.id)
 
     assert done.status == "done"

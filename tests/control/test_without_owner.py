@@ -201,7 +201,7 @@ def test_the_next_run_learns_how_the_last_run_ended(store: Path, is_killed: bool
     with owner_process(store) as owner:
         if is_killed:
             owner.kill()
-            owner.wait(10)
+            owner.wait(60)
     decide(store, FIRST)
     decide(store, Purge(0))
 

@@ -36,7 +36,7 @@ def test_each_recipient_has_one_send_of_each_broadcast_however_often_it_is_kille
                 for _ in islice(child.stdout, dice.randint(30, 80)):
                     pass
                 child.kill()
-            child.wait(10)
+            child.wait(60)
         [(count,)] = query(tmp_path / "bot.db", "SELECT count(*) FROM outbox WHERE status = 'sent'")
         assert isinstance(count, int)
         sent.append(count)

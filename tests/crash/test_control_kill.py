@@ -30,7 +30,7 @@ def test_a_requeue_while_the_owner_is_killed_is_carried_out_once(tmp_path: Path)
             killer.start()
             results.append(decide(path, Requeue((RowRef("in", number),))))
             killer.join()
-            owner.wait(10)
+            owner.wait(60)
 
     assert [result.status for result in results] == ["done"] * ROUNDS
     assert query(path, "SELECT DISTINCT generation FROM inbox") == [(1,)]
@@ -60,7 +60,7 @@ def test_a_requeue_of_many_rows_while_the_owner_is_killed_requeues_and_tells_eac
             if not point:
                 killer.start()
             result = decide(path, Requeue(rows))
-            owner.wait(10)
+            owner.wait(60)
         assert result.status == "done"
         assert result.values == {"requeued": [str(row) for row in rows], "refused": []}
         openings = query(
@@ -91,6 +91,6 @@ def test_a_purge_while_the_owner_is_killed_counts_each_row_once(tmp_path: Path) 
             killer.start()
             result = decide(path, Purge(2**62))
             killer.join()
-            owner.wait(10)
+            owner.wait(60)
         assert result.values == {"purged": BATCH_ROWS, "messages": BATCH_ROWS, "sends": 0}
         assert query(path, "SELECT count(*) FROM history WHERE event = 'purge'") == [(BATCH_ROWS,)]

@@ -21,7 +21,7 @@ pytestmark = with_pages
 PAGE = ROOT / "docs/tutorials/telegram-bot.md"
 ADDRESS = "http://127.0.0.1:8081"
 """As the page shows it; the test takes a free port."""
-LIMIT_S = 90
+LIMIT_S = 200
 MESSAGES = 45
 
 

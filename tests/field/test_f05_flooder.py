@@ -14,6 +14,8 @@ from shardline.testing import Harness
 from tests.adapters.telegram.platform import open_platform
 
 FLOOD = 5_000
+PER_S = 2.0
+"""Sends."""
 
 
 def slow_echo() -> Topology:
@@ -63,24 +65,27 @@ async def test_f05_the_flood_beyond_the_bound_is_kept_apart_and_counted(autojump
 
 @pytest.mark.long
 async def test_f05_in_the_same_pages_of_the_platform() -> None:
-    """5,000 updates of chat 7 and one of chat 8 in the first of their pages, 30 sends a second for the whole bot."""
+    """5,000 updates of chat 7 and one of chat 8 in the first of their pages; the whole bot has two sends a second.
+
+    So few that the first page is read, on whatever machine, long before twenty are out.
+    """
     async with open_platform() as platform:
         for number in range(FLOOD):
             if number == 99:
                 platform.bot.say(8, "hello")
             platform.bot.say(7, f"flood {number}")
         begun_s = trio.current_time()
-        adapter = platform.adapter(limits=RateLimits(bot=Rate(30.0)))
-        with trio.fail_after(120):
+        adapter = platform.adapter(limits=RateLimits(bot=Rate(PER_S)))
+        with trio.fail_after(500):
             async with Runtime.open(
                 slow_echo(), store=open_memory(), adapters=[adapter], grace_s=0
             ) as runtime:
                 # All of the flood is read meanwhile, and the limit holds the rest of the answers.
                 await runtime.wait_until(lambda: sum(runtime.status().inbox.values()) == FLOOD + 1)
-                await platform.bot.wait_sent(30)
+                await runtime.wait_until(lambda: bool(platform.bot.sent(8)))
 
         chats = [call.chat for call in platform.bot.sent()]
         assert chats[: chats.index(8)].count(7) < 20
         times = [call.at_s for call in platform.bot.sent()]
         # Not from the first arrival on: it may have been long on its way. One stands ready at the start.
-        assert len(times) - 1 <= 30 * (times[-1] - begun_s) + 1
+        assert len(times) - 1 <= PER_S * (times[-1] - begun_s) + 1

@@ -162,7 +162,7 @@ def test_handlers_end_inside_the_grace_time_and_nothing_new_is_claimed(tmp_path:
 @pytest.mark.parametrize(
     ("grace_s", "work_s", "signals"),
     [
-        pytest.param(1, 3, [signal.SIGTERM], id="the grace time is over"),
+        pytest.param(1, 600, [signal.SIGTERM], id="the grace time is over"),
         pytest.param(300, 600, [signal.SIGINT, signal.SIGINT], id="a second Ctrl-C"),
         pytest.param(300, 600, [signal.SIGTERM, signal.SIGINT], id="two different ones"),
     ],

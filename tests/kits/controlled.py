@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -113,18 +114,22 @@ def stop_between_commits(path: Path, pid: int) -> None:
 
 
 def _wait_stopped(pid: int) -> None:
-    """It is no child of this process, whose stop could be waited for."""
-    listed = Path(f"/proc/{pid}/stat")
-    for _ in range(100_000 if listed.exists() else 1_000):
-        if listed.exists():
-            # The program's name, in brackets, may hold anything.
-            state = listed.read_text().rpartition(")")[2].strip()
-        else:
-            command = ["ps", "-o", "stat=", "-p", str(pid)]
-            state = subprocess.run(command, capture_output=True, check=True, text=True).stdout
-        if state.startswith("T"):
+    """It is no child of this process, whose stop could be waited for. A thread that waits for the disk stops late."""
+    ends_s = time.monotonic() + 30
+    while time.monotonic() < ends_s:
+        if all(state.startswith("T") for state in _states(pid)):
             return
     raise AssertionError("it does not stop")
+
+
+def _states(pid: int) -> list[str]:
+    """What each of its threads is at; of the process as a whole where the system does not list them."""
+    listed = list(Path(f"/proc/{pid}/task").glob("*/stat"))
+    if listed:
+        # The program's name, in brackets, may hold anything.
+        return [path.read_text().rpartition(")")[2].strip() for path in listed]
+    command = ["ps", "-o", "stat=", "-p", str(pid)]
+    return [subprocess.run(command, capture_output=True, check=True, text=True).stdout]
 
 
 def decide(path: Path, verb: Verb, *, control_id: str | None = None, timeout_s: float = 20) -> ControlResult:

@@ -196,10 +196,11 @@ def start_forked(
     )
     its_stdin, our_stdin = os.pipe()
     our_stdout, its_stdout = os.pipe()
+    # A kill may tear what is said in the midst of a character.
     with (
         open(our_stdin, "w", encoding="utf-8") as stdin,
-        open(our_stdout, encoding="utf-8") as stdout,
-        tempfile.TemporaryFile("w+", encoding="utf-8") as stderr,
+        open(our_stdout, encoding="utf-8", errors="replace") as stdout,
+        tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as stderr,
     ):
         # Connections are what multiprocessing takes along: the files behind them.
         with (

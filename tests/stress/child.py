@@ -68,7 +68,7 @@ class Run:
         self._is_last = number == len(plan.endings) - 1
         self._saboteur = Saboteur(plan.seed * 31 + number, relayed=plan.relayed)
         self._saboteur.install()
-        self._limit_s = 60 + plan.sizes.messages / 100
+        self._limit_s = 120 + plan.sizes.messages / 50
 
     async def go(self) -> None:
         tell("opening")
