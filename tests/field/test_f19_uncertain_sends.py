@@ -61,7 +61,7 @@ class Http:
     closed: int = 0
     name: str = "http"
     prefix: str = "http"
-    caps: ChannelCaps = ChannelCaps(send_timeout_s=0.5)
+    caps: ChannelCaps = ChannelCaps(send_timeout_s=5)
 
     async def run(self, edge: Edge, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         task_status.started()

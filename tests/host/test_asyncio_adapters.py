@@ -34,7 +34,7 @@ class Line:
     outcome: SendOutcome | Exception = Sent("1")
     fails_to_start: bool = False
     has_sent_two: asyncio.Event = attrs.field(factory=asyncio.Event)
-    caps: ChannelCaps = ChannelCaps(send_timeout_s=0.2)
+    caps: ChannelCaps = ChannelCaps(send_timeout_s=3)
     name: str = "line"
     prefix: str = "line"
 

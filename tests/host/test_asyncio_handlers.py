@@ -192,7 +192,7 @@ def test_the_time_limit_cancels_the_task_and_waits_for_its_end(tmp_path: Path) -
             raise
 
     handled, row, sent = handle_one(
-        slow, tmp_path, bot_of=lambda one: host_bot(one, timeout_s=0.05, max_retries=0)
+        slow, tmp_path, bot_of=lambda one: host_bot(one, timeout_s=2, max_retries=0)
     )
     assert (handled.code, sent) == (Code.HANDLER_TIMEOUT, [])
     assert seen == ["cancelled", "ended"]
@@ -211,7 +211,7 @@ def test_the_time_limit_reaches_what_a_step_runs(tmp_path: Path) -> None:
     async def slow(ctx: AsyncioContext, message: BusMessage) -> None:
         await ctx.step("call", call)
 
-    handled, *_ = handle_one(slow, tmp_path, bot_of=lambda one: host_bot(one, timeout_s=0.05, max_retries=0))
+    handled, *_ = handle_one(slow, tmp_path, bot_of=lambda one: host_bot(one, timeout_s=2, max_retries=0))
     assert (handled.code, seen) == (Code.HANDLER_TIMEOUT, ["cancelled"])
 
 

@@ -16,7 +16,7 @@ T = TypeVar("T")
 Handler = Callable[[AsyncioContext, BusMessage], Awaitable[None]]
 
 
-def in_asyncio(main: Callable[[], Coroutine[object, object, T]], limit_s: float = 30) -> T:
+def in_asyncio(main: Callable[[], Coroutine[object, object, T]], limit_s: float = 120) -> T:
     """Run an asyncio program that ends in time, and leaves the thread to the next one."""
 
     async def limited() -> T:

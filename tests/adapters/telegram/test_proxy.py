@@ -122,7 +122,7 @@ async def test_a_proxy_that_says_nothing_was_handed_nothing(monkeypatch: pytest.
         async with platform("https", monkeypatch) as (_, base):
             api = HttpApi(TOKEN, base=base, proxy=proxy.address())
             with trio.fail_after(LIMIT_S), pytest.raises(NeverSent, match="ReadTimeout"):
-                await api.call("sendMessage", {"chat_id": 5, "text": "hi"}, read_s=0.2)
+                await api.call("sendMessage", {"chat_id": 5, "text": "hi"}, read_s=1.5)
             await api.aclose()
 
 

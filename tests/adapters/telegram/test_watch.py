@@ -104,7 +104,7 @@ async def test_a_time_limit_is_each_calls_own(late: int) -> None:
     gate, told = Gate(), dict[int, object]()
     async with hostile(gate.serve()) as api, trio.open_nursery() as nursery:
         for chat in gate.let:
-            nursery.start_soon(lambda one: call(api, one, told, read_s=0.2 if one == late else 20.0), chat)
+            nursery.start_soon(lambda one: call(api, one, told, read_s=1.0 if one == late else 60.0), chat)
             await all_asked(gate, chat)
         while late not in told:
             await trio.lowlevel.checkpoint()
