@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from shardline.runtime.command import runner
 from shardline.runtime.command.app import shardline
 from tests.kits.forked import run_forked
+from tests.kits.ports import kept_port
 
 BOT = """
 import os, signal, sys
@@ -42,11 +43,6 @@ adapters = [Reader()]
 SECRET = "a-long-secret"
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
-
-
 def run_bot(folder: Path, port: int, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     (folder / "bot.py").write_text(BOT)
     command = ["run", "bot.py", "--store", "bot.db", *arguments, "--metrics-port", str(port)]
@@ -54,7 +50,7 @@ def run_bot(folder: Path, port: int, *arguments: str, **environ: str) -> subproc
 
 
 def test_metrics_are_served_under_the_token_of_the_named_variable(tmp_path: Path) -> None:
-    done = run_bot(tmp_path, free_port(), "--metrics-token-env", "BOT_TOKEN", BOT_TOKEN=SECRET)
+    done = run_bot(tmp_path, kept_port(), "--metrics-token-env", "BOT_TOKEN", BOT_TOKEN=SECRET)
 
     assert (done.returncode, done.stdout) == (0, "HTTP/1.1 200 \n"), done.stderr
     assert SECRET not in done.stderr
@@ -62,7 +58,7 @@ def test_metrics_are_served_under_the_token_of_the_named_variable(tmp_path: Path
 
 def test_a_missing_token_names_its_variable(tmp_path: Path) -> None:
     done = run_bot(
-        tmp_path, free_port(), "--metrics-token-env", "BOT_TOKEN", SHARDLINE_METRICS_TOKEN="another-one"
+        tmp_path, kept_port(), "--metrics-token-env", "BOT_TOKEN", SHARDLINE_METRICS_TOKEN="another-one"
     )
 
     assert done.returncode == 1
@@ -76,7 +72,7 @@ def test_a_port_that_is_taken_is_one_line_and_the_store_is_left_clean(tmp_path: 
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = int(server.getsockname()[1])
         done = run_bot(tmp_path, port, "--metrics-access", "open")
-    again = run_bot(tmp_path, free_port(), SHARDLINE_METRICS_TOKEN=SECRET)
+    again = run_bot(tmp_path, kept_port(), SHARDLINE_METRICS_TOKEN=SECRET)
 
     assert done.returncode == 1
     assert f"port {port}" in done.stderr.splitlines()[-1]

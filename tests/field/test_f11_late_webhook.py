@@ -25,6 +25,7 @@ from shardline.storage.memory import open_memory
 from shardline.testing import FakeEdge
 from tests.adapters.telegram import samples
 from tests.adapters.telegram.platform import open_platform
+from tests.kits.ports import kept_port
 
 SECRET = "a-secret_of-tests"
 UPDATE = json.dumps(samples.MESSAGE).encode()
@@ -62,7 +63,7 @@ async def test_a_slow_handler_delays_no_answer() -> None:
         await trio.sleep(120)
 
     async with open_platform() as platform:
-        hook = Webhook(secret=SECRET, url="https://bot.example/telegram", port=free_port())
+        hook = Webhook(secret=SECRET, url="https://bot.example/telegram", port=kept_port())
         adapter = platform.adapter(webhook=hook)
         async with (
             Runtime.open(topology, store=open_memory(), adapters=[adapter], grace_s=0) as runtime,
@@ -120,11 +121,3 @@ async def test_what_cannot_be_read_is_kept_as_it_came_and_never_comes_again() ->
 
     assert [answer.status_code for answer in answers] == [200, 200]
     assert [(one.platform_message_id, one.raw) for one in kept.accepted] == [("update:8:unreadable", bad)]
-
-
-def free_port() -> int:
-    import socket
-
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])

@@ -31,7 +31,7 @@ from tests.adapters.telegram import samples
 from tests.adapters.telegram.platform import echo_bot, open_platform
 from tests.adapters.telegram.samples import TOKEN
 from tests.adapters.telegram.test_bot import LIMIT_S, quiet, store
-from tests.field.test_f11_late_webhook import free_port
+from tests.kits.ports import kept_port
 
 SECRET = "a-secret_of-tests"
 PREFIX = "/bots/one"
@@ -112,7 +112,7 @@ def reverse_proxy(upstream: int) -> Generator[ReverseProxy]:
 
 
 async def test_a_bot_behind_it_is_called_and_answers() -> None:
-    port = free_port()
+    port = kept_port()
     with reverse_proxy(port) as proxy:
         async with open_platform() as platform:
             hook = Webhook(secret=SECRET, url=proxy.url, port=port)
@@ -129,7 +129,7 @@ async def test_a_bot_behind_it_is_called_and_answers() -> None:
 
 async def test_what_came_while_the_bot_was_away_comes_again() -> None:
     """The proxy answers 502 for it; the platform knows the address from an earlier start."""
-    port = free_port()
+    port = kept_port()
     with reverse_proxy(port) as proxy:
         async with open_platform() as platform:
             api = HttpApi(TOKEN, base=platform.server.base)

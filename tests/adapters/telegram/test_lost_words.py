@@ -16,6 +16,7 @@ from tests.adapters.telegram.platform import open_platform
 from tests.adapters.telegram.samples import TOKEN
 from tests.adapters.telegram.test_bot import LIMIT_S, quiet, store
 from tests.kits.bots import new_message
+from tests.kits.ports import kept_port
 
 
 async def test_f09_the_last_confirmation_is_lost() -> None:
@@ -46,9 +47,9 @@ async def test_f09_the_last_confirmation_is_lost() -> None:
 
 @pytest.mark.long
 async def test_f19_a_refused_connection_is_tried_again_and_sent_once() -> None:
-    async with open_platform() as platform:
-        base = platform.server.base
-    # Nobody listens at the port any more: the system itself refuses.
+    # Nobody listens at the port: the system itself refuses.
+    port = kept_port()
+    base = f"http://127.0.0.1:{port}"
     adapter = Telegram(TOKEN, api_base=base, limits=RateLimits(), start_wait_s=0)
     topology = Topology()
 
@@ -64,7 +65,7 @@ async def test_f19_a_refused_connection_is_tried_again_and_sent_once() -> None:
         assert row.record.state in {OutboxState.READY, OutboxState.FAILED}
         assert "no connection" in str(row.record.errors[-1])
 
-        async with open_sim(port=int(base.rpartition(":")[2])) as server:
+        async with open_sim(port=port) as server:
             with trio.fail_after(LIMIT_S):
                 await server.bot(TOKEN).wait_sent(1)
                 await runtime.wait_until(lambda: runtime.counters.get("sent", 0) == 1)

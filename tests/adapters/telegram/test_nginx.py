@@ -28,7 +28,7 @@ from tests.adapters.telegram.platform import echo_bot, open_platform
 from tests.adapters.telegram.samples import TOKEN
 from tests.adapters.telegram.test_bot import LIMIT_S, quiet, store
 from tests.adapters.telegram.test_connection import CERTIFICATE
-from tests.field.test_f11_late_webhook import free_port
+from tests.kits.ports import kept_port
 
 HOW_TO: Final = Path(__file__).parents[3] / "docs/how-to/telegram-webhook.md"
 NGINX: Final = shutil.which("nginx", path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin"]))
@@ -121,7 +121,7 @@ async def nginx(bot: int, folder: Path) -> AsyncGenerator[Nginx]:
 
 @pytest.mark.parametrize("path", ["/telegram", "/bots/one/telegram"])
 async def test_a_bot_is_called_and_what_came_while_it_was_away_comes_again(path: str, tmp_path: Path) -> None:
-    port = free_port()
+    port = kept_port()
     async with nginx(port, tmp_path) as proxy, open_platform() as platform:
         api = HttpApi(TOKEN, base=platform.server.base)
         await api.call("setWebhook", {"url": proxy.plain + path, "secret_token": SECRET})
@@ -141,7 +141,7 @@ async def test_a_bot_is_called_and_what_came_while_it_was_away_comes_again(path:
 
 
 async def test_the_secret_and_large_bodies_pass_behind_tls(tmp_path: Path) -> None:
-    port = free_port()
+    port = kept_port()
     large = [
         json.dumps(dict(samples.MESSAGE) | {"update_id": number, "of_2030": "x" * size})
         for number, size in ((1, 3_500_000), (2, 4_500_000), (3, 3_500_000))

@@ -15,14 +15,14 @@ from tests.adapters.telegram.platform import echo_bot, open_platform
 from tests.adapters.telegram.samples import TOKEN
 from tests.adapters.telegram.test_bot import LIMIT_S, quiet, store
 from tests.adapters.telegram.test_hostile import answer
-from tests.field.test_f11_late_webhook import free_port
+from tests.kits.ports import kept_port
 
 SECRET = "s3cret"
 
 
 async def test_a_bot_with_a_web_hook_is_called_and_answers() -> None:
     async with open_platform() as platform:
-        port = free_port()
+        port = kept_port()
         hook = Webhook(secret=SECRET, url=f"http://127.0.0.1:{port}/telegram", port=port)
         for chat in (5, 6, 7):
             platform.bot.say(chat, "hi")
@@ -50,7 +50,7 @@ async def test_what_is_not_taken_comes_again_with_the_secret() -> None:
             await stream.send_all(answer(b"", status=status))
 
     async with open_platform() as platform, trio.open_nursery() as nursery:
-        port = free_port()
+        port = kept_port()
         await nursery.start(partial(trio.serve_tcp, serve, port, host="127.0.0.1"))
         api = HttpApi(TOKEN, base=platform.server.base)
         await api.call("setWebhook", {"url": f"http://127.0.0.1:{port}/hook", "secret_token": SECRET})
