@@ -24,8 +24,10 @@ master_option = click.option(
     "--master", type=TEXT, default="local[*]", show_default=True, help="Where Spark runs."
 )
 
-
 STOPPED: Final = "ended by a signal; nothing of it was kept"
+
+_FEW_ROWS: Final = 200_000
+"""Up to so many rows Spark ends sooner where it plans little and compiles nothing (docs/explanation/performance.md)."""
 
 
 def need(*modules: str) -> None:
@@ -67,12 +69,13 @@ def reading(folders: Sequence[Path], master: str) -> Generator[tuple[Exported, A
     from ...storage.audit.exported import Exported  # noqa: PLC0415
     from ...storage.audit.manifest import read_exports  # noqa: PLC0415
     from ...storage.audit.run import Stopped  # noqa: PLC0415
-    from ...storage.audit.session import open_session  # noqa: PLC0415
+    from ...storage.audit.session import is_local, open_session  # noqa: PLC0415
 
     # Starting Spark takes seconds: what is not there is told before.
-    read_exports(folders)
+    exports = read_exports(folders).values()
+    rows = sum(part.rows for many in exports for one in many for part in one.tables.values())
     with asked_to_stop() as asked:
-        spark = open_session(master)
+        spark = open_session(master, small=is_local(master) and rows <= _FEW_ROWS)
         try:
             asked.listen()
             if asked.is_set():

@@ -33,7 +33,7 @@ _SMALL: Final = {
     "spark.sql.shuffle.partitions": "1",
     "spark.default.parallelism": "1",
     "spark.sql.adaptive.enabled": "false",
-    # For some hundred rows making and compiling code takes longer than going without.
+    # For little data making and compiling code takes longer than going without.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
@@ -45,7 +45,7 @@ def open_session(master: str = _LOCAL_MASTER, *, small: bool = False) -> SparkSe
 
     Args:
         master: As Spark names it: `local[2]`, `spark://host:7077`.
-        small: For little data, such as in tests: starts sooner, plans less.
+        small: For some hundred thousand rows at most, on one machine: starts sooner, plans less, compiles nothing.
     Returns:
         A session; `stop()` ends it.
     Raises:
@@ -58,7 +58,7 @@ def open_session(master: str = _LOCAL_MASTER, *, small: bool = False) -> SparkSe
     builder = SparkSession.Builder().master(master).appName("shardline audit")
     java = java_options(os.environ, small=small)
     local: dict[str, str] = {}
-    if master.startswith("local"):
+    if is_local(master):
         # Else Spark looks for the name of the host, and warns of what it finds.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         local = _LOCAL
@@ -66,3 +66,8 @@ def open_session(master: str = _LOCAL_MASTER, *, small: bool = False) -> SparkSe
     for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def is_local(master: str) -> bool:
+    """Whether Spark runs in this process and nowhere else."""
+    return master.startswith("local")

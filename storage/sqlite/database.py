@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 import apsw
 
@@ -13,6 +13,9 @@ from ...actors.errors import BusError, Code
 from .faults import store_error
 from .files import Identity, identity
 from .settings import BUSY_TIMEOUT_MS, MAX_LOG_PAGES, PAGE_BYTES, Settings
+
+_STATEMENTS: Final = 512
+"""Places for prepared statements, apsw's most. Each row of a batch takes the next place, and what was there goes."""
 
 
 class Source(Protocol):
@@ -47,7 +50,9 @@ class FileSource:
         self._check_file()
         settings = self._settings
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
-        connection = apsw.Connection(str(self.path), flags=flags, vfs=settings.vfs)
+        connection = apsw.Connection(
+            str(self.path), flags=flags, vfs=settings.vfs, statementcachesize=_STATEMENTS
+        )
         try:
             harden(connection)
             connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")

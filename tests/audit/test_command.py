@@ -111,3 +111,35 @@ def test_a_copy_is_made_once(tmp_path: Path) -> None:
     assert again.exit_code == 2
     assert "is there already" in again.stderr
     assert copy.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    ("rows", "master", "small"),
+    [(53, "local[2]", True), (52, "local[2]", False), (53, "spark://h:7077", False)],
+)
+def test_little_data_gets_a_spark_for_little_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, master: str, small: bool
+) -> None:
+    """It plans little and compiles nothing; a cluster is as it is."""
+    pytest.importorskip("pyspark", reason="the extra `audit` is not installed")
+    from shardline.runtime.command import audit_spark
+    from shardline.storage.audit import session
+    from shardline.storage.audit.export import export_store
+
+    asked: list[tuple[str, bool]] = []
+
+    def open_session(master: str, *, small: bool) -> None:
+        asked.append((master, small))
+        raise NotADirectoryError("far enough")
+
+    monkeypatch.setattr(audit_spark, "_FEW_ROWS", rows)
+    monkeypatch.setattr(session, "open_session", open_session)
+    store, exports = tmp_path / "a.db", tmp_path / "x"
+    make_chats(store, chats=3)
+    manifest = export_store(store, exports)
+
+    with pytest.raises(NotADirectoryError), audit_spark.reading((exports,), master):
+        pass
+
+    assert sum(part.rows for part in manifest.tables.values()) == 53
+    assert asked == [(master, small)]
