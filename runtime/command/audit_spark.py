@@ -69,7 +69,7 @@ def reading(folders: Sequence[Path], master: str) -> Generator[tuple[Exported, A
     from ...storage.audit.exported import Exported  # noqa: PLC0415
     from ...storage.audit.manifest import read_exports  # noqa: PLC0415
     from ...storage.audit.run import Stopped  # noqa: PLC0415
-    from ...storage.audit.session import is_local, open_session  # noqa: PLC0415
+    from ...storage.audit.session import hush, is_local, open_session  # noqa: PLC0415
 
     # Starting Spark takes seconds: what is not there is told before.
     exports = read_exports(folders).values()
@@ -82,6 +82,7 @@ def reading(folders: Sequence[Path], master: str) -> Generator[tuple[Exported, A
                 raise Stopped
             yield Exported(spark, *folders), asked
         finally:
+            hush(spark)
             spark.stop()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -50,7 +51,7 @@ def watch(stores: tuple[Path, ...], out: Path, every_s: float, once: bool, maste
     """
     need("pyspark", "pyarrow")
     from ...storage.audit.report import said_detail  # noqa: PLC0415
-    from ...storage.audit.session import open_session  # noqa: PLC0415
+    from ...storage.audit.session import hush, open_session  # noqa: PLC0415
     from ...storage.audit.watch import problem_of, start_watch  # noqa: PLC0415
 
     for store in stores:
@@ -73,13 +74,14 @@ def watch(stores: tuple[Path, ...], out: Path, every_s: float, once: bool, maste
             if not once:
                 notice(f"watching; looks every {every_s:g} seconds, Ctrl-C ends it")
             try:
-                _follow(query)
+                _follow(query, lambda: hush(spark))
             except Exception:
                 # Spark raises what `problem_of` then tells in one line.
                 if query.exception() is None:
                     raise
             problem = problem_of(query)
         finally:
+            hush(spark)
             spark.stop()
     if problem is not None:
         raise Problem(problem)
@@ -89,7 +91,7 @@ def watch(stores: tuple[Path, ...], out: Path, every_s: float, once: bool, maste
         sys.exit(ExitCode.FAILURE)
 
 
-def _follow(query: StreamingQuery) -> None:
+def _follow(query: StreamingQuery, ends: Callable[[], None]) -> None:
     """Until it ends, or a signal asks to: then a batch that is under way is finished, so that nothing is torn."""
     with asked_to_stop() as asked:
         while query.isActive and not asked.is_set():
@@ -100,6 +102,7 @@ def _follow(query: StreamingQuery) -> None:
             if turn == 0:
                 notice("ends when the batch under way is done; once more ends it at once")
             query.awaitTermination(_TURN_S)
+        ends()
         query.stop()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Final
+from typing import Final, Protocol, cast
 
 from pyspark.sql import SparkSession
 
@@ -40,6 +40,18 @@ _SMALL: Final = {
 _LOCAL_MASTER: Final = "local[*]"
 
 
+class _Stream(Protocol):
+    def close(self) -> None: ...
+
+
+class _System(Protocol):
+    err: _Stream
+
+
+class _Java(Protocol):
+    System: _System
+
+
 def open_session(master: str = _LOCAL_MASTER, *, small: bool = False) -> SparkSession:
     """Start Spark.
 
@@ -71,3 +83,15 @@ def open_session(master: str = _LOCAL_MASTER, *, small: bool = False) -> SparkSe
 def is_local(master: str) -> bool:
     """Whether Spark runs in this process and nowhere else."""
     return master.startswith("local")
+
+
+def hush(spark: SparkSession) -> None:
+    """Let Spark end in silence: its Java, through which its Python workers speak too, prints nothing any more.
+
+    A worker that waits for its next task when Spark closes its connection would print where it was.
+
+    Args:
+        spark: Is stopped next, or what it still has under way is.
+    """
+    java = cast("_Java", spark.sparkContext._jvm)  # pyright: ignore[reportPrivateUsage]
+    java.System.err.close()

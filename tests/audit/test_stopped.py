@@ -143,3 +143,31 @@ def test_ctrl_c_at_an_export_leaves_no_files(tmp_path: Path) -> None:
     assert "Traceback" not in ended.stderr
     assert not [path for path in exports.rglob("*") if path.is_file()]
     assert signal.SIGINT.name not in ended.stderr
+
+
+# A worker of Python speaks through this stream of Java's, and one that is cut off may do so at any time.
+LATE = """
+from shardline.storage.audit.session import hush, open_session
+spark = open_session("local[1]", small=True)
+err = spark.sparkContext._jvm.System.err
+err.println("while it runs")
+hush(spark)
+spark.stop()
+err.println("Traceback of a worker that was cut off")
+"""
+
+
+@pytest.mark.long
+def test_a_worker_that_is_cut_off_when_spark_ends_is_not_heard() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", LATE],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+        env={**os.environ, **QUICK},
+    )
+
+    assert ended.returncode == 0, ended.stderr
+    assert "while it runs" in ended.stderr
+    assert "Traceback" not in ended.stderr
