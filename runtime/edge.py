@@ -106,14 +106,24 @@ class EdgeActor:
         if type(inbound) is not Inbound:
             check_kind(inbound, Inbound, "inbound", "an Inbound")
         services, adapter = self._services, self.adapter
-        info = services.store.info
-        kept: tuple[Fact, ...] = ()
         self.last_received_us = now_us = services.clock.wall_us()
         if self.reports.last is not None and self.reports.clear():
             self._log.info("edge.recovered")
         recipients = services.deliveries[adapter.name].recipients
-        if recipients.concern(inbound):
-            inbound, kept = recipients.arriving(inbound, now_us)
+        if not recipients.concern(inbound):
+            return await self._take(inbound, facts, (), now_us)
+        inbound, learned = recipients.arriving(inbound, now_us)
+        try:
+            return await self._take(inbound, facts, learned, now_us)
+        except BaseException:
+            recipients.owe(learned)
+            raise
+
+    async def _take(
+        self, inbound: Inbound, facts: Mapping[str, str] | None, kept: tuple[Fact, ...], now_us: int
+    ) -> Stored | None:
+        services, adapter = self._services, self.adapter
+        info = services.store.info
         message: BusMessage | None = None
         try:
             if facts:

@@ -75,7 +75,10 @@ class DeadLetters:
         Raises:
             BusError: NOT_FOUND; INVALID_TRANSITION, it is not dead or parked (any more).
         """
-        await ask_shard(self._services, self.show(row_id).record.shard, partial(RequeueMessage, row_id))
+        record = self.show(row_id).record
+        # Asked again behind a crash: once carried out, the row may have died anew by then.
+        ask = partial(RequeueMessage, row_id, generation=record.generation)
+        await ask_shard(self._services, record.shard, ask)
 
     async def requeue_where(
         self,
@@ -243,7 +246,9 @@ class OutboxDesk:
         stored = self._services.store.reader.outbox(row_id)
         if stored is None:
             raise BusError(Code.NOT_FOUND, "no such send", row_id=row_id)
-        await ask_shard(self._services, stored.record.shard, partial(MoveSend, row_id, event))
+        record = stored.record
+        ask = partial(MoveSend, row_id, event, generation=record.generation)
+        await ask_shard(self._services, record.shard, ask)
 
 
 def _is_decision(value: object) -> bool:

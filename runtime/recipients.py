@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 class Recipients:
     """The recipients of one channel. What is learned is in force at once, and stored by whoever learned it.
 
+    A message that taught something and was not stored (its conversation is full, the store has no room, the call was
+    cancelled) comes again, and teaches nothing new then: what it taught is owed, and the next message stores it.
+
     Args:
         channel: Its name.
         prefix: Of its conversation keys.
@@ -29,6 +32,7 @@ class Recipients:
         self.aliases = Aliases(channel, prefix)
         self.unreachable = Unreachable(channel)
         self._prefix = prefix
+        self._owed: dict[str, Fact] = {}
 
     def address_of(self, conversation_key: str) -> str:
         """Where the conversation's sends go now."""
@@ -42,6 +46,7 @@ class Recipients:
             or self.unreachable.marks
             or inbound.moved_from is not None
             or inbound.moved_to is not None
+            or self._owed
         )
 
     def arriving(self, inbound: Inbound, now_us: int) -> tuple[Inbound, tuple[Fact, ...]]:
@@ -56,7 +61,7 @@ class Recipients:
         address = inbound.address
         if not _is_text(address):
             return inbound, ()
-        facts: tuple[Fact, ...] = ()
+        facts = self._take_owed()
         if inbound.moved_from is not None:
             facts += self.aliases.move(inbound.moved_from, address, now_us)
         if inbound.moved_to is not None:
@@ -65,6 +70,10 @@ class Recipients:
         if origin != address:
             inbound = attrs.evolve(inbound, address=origin)
         return inbound, facts + self.unreachable.clear(f"{self._prefix}:{origin}")
+
+    def owe(self, facts: tuple[Fact, ...]) -> None:
+        """What `arriving` wanted stored may not be on disk: its message was not taken."""
+        self._owed.update((fact.key, fact) for fact in facts)
 
     def moved(
         self, outcome: SendOutcome | None, conversation_key: str, sent_to: str, now_us: int
@@ -116,6 +125,17 @@ class Recipients:
         """
         self.aliases.restore(reader)
         return self.unreachable.restore(reader, now_us)
+
+    def _take_owed(self) -> tuple[Fact, ...]:
+        """All that is owed, but for what has become otherwise since."""
+        if not self._owed:
+            return ()
+        owed, self._owed = self._owed, {}
+        return tuple(fact for fact in owed.values() if self._is_so(fact))
+
+    def _is_so(self, fact: Fact) -> bool:
+        name = fact.key.split(":", 2)[2]
+        return name not in self.unreachable.marks if fact.value is None else name in self.aliases.moves
 
 
 def learned_fact(what: Literal["unreachable", "alias"], channel: str, name: str) -> Fact:

@@ -36,6 +36,9 @@ class ShardDesk:
         if stored is None:
             reply.fail(BusError(Code.NOT_FOUND, "no such message", row_id=row_id))
             return
+        if message.generation not in (None, stored.record.generation):
+            reply.fail(_too_late("message", row_id))
+            return
         try:
             move = inbox_move(
                 stored.record, RequeueEvent(), now_us=self._services.clock.wall_us(), claim=None
@@ -60,6 +63,9 @@ class ShardDesk:
         stored = self._services.store.reader.outbox(row_id)
         if stored is None:
             reply.fail(BusError(Code.NOT_FOUND, "no such send", row_id=row_id))
+            return
+        if message.generation not in (None, stored.record.generation):
+            reply.fail(_too_late("send", row_id))
             return
         record, reader = stored.record, self._services.store.reader
         parts = reader.text_parts(record.channel, record.idempotency_key)
@@ -127,7 +133,7 @@ def _is_at_work(lane: OutboxLane, record: OutboxRecord) -> bool:
     return record.state in (OutboxState.READY, OutboxState.FAILED)
 
 
-def _too_late(what: str, row_id: int, cause: BusError) -> BusError:
+def _too_late(what: str, row_id: int, cause: BusError | None = None) -> BusError:
     error = BusError(Code.INVALID_TRANSITION, f"the {what} has changed meanwhile", row_id=row_id)
     error.__cause__ = cause
     return error

@@ -173,22 +173,25 @@ class SendDue:
 class Requeue:
     """Send a dead or parked message through again. Answers the row's id.
 
-    `control` is the record that asks for it, ended or taken a step further in the same commit.
+    `control` is the record that asks for it, ended or taken a step further in the same commit. `generation` is the
+    row's when it was decided: a later one has been sent through again meanwhile, perhaps by this very decision.
     """
 
     row_id: int
     reply: Reply[int]
     control: ControlPart | None = None
+    generation: int | None = None
 
 
 @value
 class MoveSend:
-    """Apply a person's decision to a send. Answers the row's id. `control` as in `Requeue`."""
+    """Apply a person's decision to a send. Answers the row's id. `control` and `generation` as in `Requeue`."""
 
     row_id: int
     event: OutboxEvent
     reply: Reply[int]
     control: ControlPart | None = None
+    generation: int | None = None
 
 
 @value

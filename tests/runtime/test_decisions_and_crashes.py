@@ -7,9 +7,10 @@ from collections.abc import Callable
 import pytest
 from trio.testing import MockClock
 
-from shardline import BusMessage, Context, Permanent, Topology
+from shardline import BusMessage, Context, Permanence, Permanent, Topology
 from shardline.actors.errors import BusError, Code
-from shardline.adapters.base import Uncertain
+from shardline.adapters.base import NotSent, Uncertain
+from shardline.runtime import shard_ask
 from shardline.runtime.shard_desk import ShardDesk
 from shardline.runtime.shard_messages import MoveSend, Requeue
 from shardline.storage.records import OutboxState
@@ -115,3 +116,67 @@ async def test_an_uncertain_send_is_decided_though_its_shard_crashes(
         with pytest.raises(BusError) as caught:
             await outbox.resolve(row.record.id, "sent")
         assert caught.value.code is Code.INVALID_TRANSITION
+
+
+async def test_a_letter_that_is_dead_again_before_its_decision_is_asked_again_runs_once_more_and_no_more(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    """The decision was on disk when its shard crashed; the row's generation says so."""
+    topology = Topology()
+    turns: list[int] = []
+
+    @topology.on("chat.message")
+    async def answer(ctx: Context, message: BusMessage) -> None:
+        turns.append(ctx.generation)
+        raise Permanent("x.never")
+
+    async with Harness(topology) as harness:
+        await harness.say("fake:1", "text")
+        await harness.settle()
+        (letter,) = harness.dead()
+        crash(monkeypatch, "requeue", 1, behind=True)
+        monkeypatch.setattr(shard_ask, "_PAUSE_S", 5.0)
+
+        await harness.runtime.dead_letters.requeue(letter.record.id)
+        await harness.settle()
+
+        assert turns == [0, 1]
+        assert [one.record.generation for one in harness.dead()] == [1]
+
+
+async def test_a_send_that_is_dead_again_before_its_decision_is_asked_again_goes_out_once_more_and_no_more(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    async with Harness(echo_bot()) as harness:
+        channel = harness.channel("fake")
+        channel.script(*(NotSent(Code.CONTENT_REFUSED, Permanence.PERMANENT) for _ in range(3)))
+        await harness.say("fake:1", "text")
+        await harness.settle()
+        (send,) = harness.outbox("fake:1")
+        crash(monkeypatch, "move_send", 1, behind=True)
+        monkeypatch.setattr(shard_ask, "_PAUSE_S", 5.0)
+
+        await harness.runtime.outbox.requeue(send.id)
+        await harness.settle()
+
+        assert len(channel.attempts) == 2
+        assert [(row.state, row.generation) for row in harness.outbox("fake:1")] == [(OutboxState.DEAD, 1)]
+
+
+async def test_an_uncertain_send_sent_again_is_not_sent_again_for_being_uncertain_again(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    async with Harness(echo_bot()) as harness:
+        channel = harness.channel("fake")
+        channel.script(*(Uncertain("no answer") for _ in range(3)))
+        await harness.say("fake:1", "text")
+        await harness.settle()
+        (send,) = harness.outbox("fake:1")
+        crash(monkeypatch, "move_send", 1, behind=True)
+        monkeypatch.setattr(shard_ask, "_PAUSE_S", 5.0)
+
+        await harness.resolve(send, "resend")
+        await harness.settle()
+
+        assert len(channel.attempts) == 2
+        assert [row.state for row in harness.outbox("fake:1")] == [OutboxState.UNCERTAIN]
