@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
+from importlib import import_module
 from typing import Final, Protocol, cast
 
 from pyspark.sql import SparkSession
@@ -38,6 +40,9 @@ _SMALL: Final = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 _LOCAL_MASTER: Final = "local[*]"
+
+# The bridge to the JVM brings no types.
+_Py4JError: Final = cast("type[Exception]", import_module("py4j.protocol").Py4JError)
 
 
 class _Stream(Protocol):
@@ -94,4 +99,6 @@ def hush(spark: SparkSession) -> None:
         spark: Is stopped next, or what it still has under way is.
     """
     java = cast("_Java", spark.sparkContext._jvm)  # pyright: ignore[reportPrivateUsage]
-    java.System.err.close()
+    # A Java that has died says nothing either, and what it died of is on its way to the user.
+    with suppress(_Py4JError):
+        java.System.err.close()
