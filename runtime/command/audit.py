@@ -15,6 +15,7 @@ from .audit_chain import verify_chain
 from .audit_results import show_results
 from .audit_spark import STOPPED, folders_argument, master_option, need, reading, spark_problems
 from .audit_watch import watch
+from .group import Group
 from .options import TEXT
 from .paths import check_output, check_store
 from .problem import Problem
@@ -38,7 +39,7 @@ _fail_on = click.option(
 )
 
 
-class _DefaultGroup(click.Group):
+class _DefaultGroup(Group):
     """A group whose first argument may be a store: then everything is done in one go."""
 
     def resolve_command(

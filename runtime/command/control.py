@@ -12,6 +12,7 @@ from ..control.execute import result_of
 from ..exit_code import ExitCode
 from .arguments import now_us
 from .deciding import raise_unless_done
+from .group import Group
 from .looking import looking
 from .options import TEXT, json_option, limit_option, offset_option, store_option
 from .output import age, json_line, show_fields, show_json, show_table, when
@@ -19,7 +20,7 @@ from .problem import Problem
 from .screen import notice
 
 
-@click.group("control")
+@click.group("control", cls=Group)
 def command() -> None:
     """Decisions, and what became of them."""
 

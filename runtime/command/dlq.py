@@ -10,6 +10,7 @@ from ...storage.sqlite.filters import NO_FILTERS
 from ...storage.sqlite.listing import DeadLine, dead_letters
 from .arguments import now_us, parse_filters, parse_page, parse_row
 from .detail import show_message, show_sends
+from .group import Group
 from .looking import looking
 from .options import (
     TEXT,
@@ -25,7 +26,7 @@ from .requeue import purge, requeue
 from .screen import notice
 
 
-@click.group("dlq")
+@click.group("dlq", cls=Group)
 def command() -> None:
     """Messages and sends that gave up."""
 

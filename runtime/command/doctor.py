@@ -30,7 +30,7 @@ from .checks import (
 )
 from .live import check_live, read_live
 from .options import json_option, store_option
-from .output import echo_lines, show_json
+from .output import coloured, echo_lines, show_json
 from .paths import check_store
 from .problem import Problem
 from .safe_text import safe_text
@@ -111,7 +111,7 @@ def _examine_rows(look: Look) -> Iterator[Finding]:
 
 
 def _show(finding: Finding) -> None:
-    word = click.style(finding.outcome, fg={"ok": "green", "warn": "yellow", "fail": "red"}[finding.outcome])
+    word = coloured(finding.outcome, {"ok": "green", "warn": "yellow", "fail": "red"}[finding.outcome])
     blanks = " " * (4 - len(finding.outcome))
     click.echo(f"{word}{blanks}  {finding.name:<11}  {safe_text(finding.text)}")
     if finding.action:

@@ -11,7 +11,7 @@ import click
 from ...actors.plain import Plain
 from ..health import store_failing
 from .live import Live
-from .output import age, echo_lines, moment, when
+from .output import age, coloured, echo_lines, moment, when
 from .safe_text import safe_text
 
 _COLOURS: Final = {
@@ -65,7 +65,7 @@ def health_record(live: Live | None) -> dict[str, object]:
 def show_health(live: Live | None, now: int) -> None:
     """The same for people."""
     state = state_of(live)
-    click.echo(f"health  {click.style(state, fg=_COLOURS[state])}")
+    click.echo(f"health  {coloured(state, _COLOURS[state])}")
     if state == "stale":
         nothing = (
             "nothing yet, it may still be starting"

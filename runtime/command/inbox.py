@@ -10,6 +10,7 @@ from ...storage.sqlite.filters import NO_FILTERS
 from ...storage.sqlite.listing import MessageLine, messages
 from .arguments import now_us, parse_filters, parse_page, parse_row
 from .detail import show_message
+from .group import Group
 from .looking import looking
 from .options import (
     TEXT,
@@ -24,7 +25,7 @@ from .output import age, reason, record_of, show_json, show_table
 from .screen import notice
 
 
-@click.group("inbox")
+@click.group("inbox", cls=Group)
 def command() -> None:
     """Accepted messages."""
 

@@ -10,6 +10,7 @@ import click
 
 from ...actors.errors import BusError
 from ..exit_code import ExitCode
+from .group import Group
 from .problem import Problem
 from .streams import set_up_streams
 
@@ -33,7 +34,7 @@ _PLACES = {
 """Name of a command -> module of this folder; the command stands there as `command`."""
 
 
-class LazyGroup(click.Group):
+class LazyGroup(Group):
     """The root: it ends a `Problem`, a `BusError` or an `OSError` as one line, without a traceback."""
 
     def invoke(self, ctx: click.Context) -> object:

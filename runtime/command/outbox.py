@@ -10,6 +10,7 @@ from ...storage.sqlite.filters import NO_FILTERS
 from ...storage.sqlite.listing import SendLine, sends
 from .arguments import now_us, parse_filters, parse_page
 from .detail import show_sends
+from .group import Group
 from .looking import looking
 from .options import (
     TEXT,
@@ -27,7 +28,7 @@ from .settle import cancel, resolve
 from .verify import verify
 
 
-@click.group("outbox")
+@click.group("outbox", cls=Group)
 def command() -> None:
     """Sends, and those whose result nobody knows."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -87,6 +88,11 @@ def reason(code: str | None, own_code: str | None, error: str | None) -> str:
     return f"{said}: {text}" if said and text else said or text
 
 
+def coloured(word: str, colour: str) -> str:
+    """A word in a colour, where people want any (no-color.org); a stream that is no terminal is spared it by click."""
+    return word if os.environ.get("NO_COLOR") else click.style(word, fg=colour)
+
+
 def counted(count: int, what: str) -> str:
     """So many of something: `1 send`, `2,000 sends`."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"
@@ -130,8 +136,12 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None
 
 
 def show_fields(fields: Iterable[tuple[str, Plain]]) -> None:
-    """Print names and values below each other; values that are not there are left out."""
-    said = [(name, safe_text(str(value))) for name, value in fields if value is not None and value != ""]
+    """Print names and values below each other; what is not there or not so is left out, what is so is `yes`."""
+    said = [
+        (name, "yes" if value is True else safe_text(str(value)))
+        for name, value in fields
+        if value is not None and value is not False and value != ""
+    ]
     if not said:
         return
     indent = max(len(name) for name, _ in said) + 2
@@ -148,6 +158,7 @@ def echo_lines(text: str) -> None:
 __all__ = [
     "age",
     "cell",
+    "coloured",
     "counted",
     "echo_lines",
     "json_line",

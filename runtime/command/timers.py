@@ -11,6 +11,7 @@ from ..control.verbs import CancelTimer
 from .arguments import now_us, parse_timer_filters
 from .confirm import confirm
 from .deciding import Asking, answer, decide, deciding
+from .group import Group
 from .looking import looking
 from .options import (
     TEXT,
@@ -25,7 +26,7 @@ from .output import age, record_of, show_json, show_table
 from .screen import notice
 
 
-@click.group("timers")
+@click.group("timers", cls=Group)
 def command() -> None:
     """What is to arrive later, once or again and again."""
 
