@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import trio
@@ -24,6 +25,18 @@ _REPORT_SENDS = 64
 
 def _ignore(tally: Tally) -> None:
     pass
+
+
+@contextmanager
+def _typed_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise BusError(Code.NOT_FOUND, f"no log at {path}", path=str(path)) from error
+    except OSError as error:
+        raise BusError(
+            Code.STORE_IO, f"the log {path} cannot be read: {error.strerror}", path=str(path)
+        ) from error
 
 
 class Transcript:
@@ -60,6 +73,9 @@ class Transcript:
         Raises:
             BusError: NOT_FOUND, STORE_IO, the log cannot be read; what `edge.accept` raises.
         """
+        # A log that is missing at the start ends the runtime at once, with its path, instead of round after round.
+        with _typed_errors(self._path):
+            await trio.Path(self._path).stat()
         task_status.started()
         stored = position_from_fact(edge.fact(FACT))
         tally = self.tally
@@ -103,14 +119,8 @@ class Transcript:
         def opened() -> ChatLog:
             return open_log(self._path, prefix_bytes=prefix_bytes, check=trio.from_thread.check_cancelled)
 
-        try:
+        with _typed_errors(self._path):
             return await trio.to_thread.run_sync(opened)
-        except FileNotFoundError as error:
-            raise BusError(Code.NOT_FOUND, f"no log at {self._path}", path=str(self._path)) from error
-        except OSError as error:
-            raise BusError(
-                Code.STORE_IO, f"the log {self._path} cannot be read: {error.strerror}", path=str(self._path)
-            ) from error
 
     async def _read(self, edge: Edge, log: ChatLog, segment: Segment) -> None:
         mark = Watermark(low=segment.begin.low, bad=self.tally.bad)

@@ -100,5 +100,5 @@ def hush(spark: SparkSession) -> None:
     """
     java = cast("_Java", spark.sparkContext._jvm)  # pyright: ignore[reportPrivateUsage]
     # A Java that has died says nothing either, and what it died of is on its way to the user.
-    with suppress(_Py4JError):
+    with suppress(_Py4JError, OSError):
         java.System.err.close()

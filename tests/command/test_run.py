@@ -112,6 +112,7 @@ def test_logs_are_lines_or_objects_without_private_texts(is_json: bool, tmp_path
         (("bot",), "adapters = [3]", 2, "bot.adapters holds a int, which is no adapter"),
         (("bot",), "def adapters(): return 1 / 0", 1, "bot.adapters() raised bot.py:30: ZeroDivisionError: "),
         (("bot",), "1 / 0", 1, "bot cannot be imported: bot.py:30: ZeroDivisionError: division by zero"),
+        (("bot",), "Topology().on('chat.message')(print)", 1, "bot.py:30: BusError: INVALID_MESSAGE"),
         (("bot",), "import nowhere", 1, "bot.py:30: ModuleNotFoundError: No module named 'nowhere'"),
         (("bot.py",), "def (", 1, "bot.py cannot be imported: bot.py:30: SyntaxError"),
         (("bot",), "raise SystemExit(0)", 1, "bot cannot be imported: bot.py:30: SystemExit: 0"),

@@ -156,9 +156,10 @@ class SimServer:
 async def open_sim(script: Script | None = None, *, port: int = 0) -> AsyncGenerator[SimServer]:
     """Serve in this program, at a free port, while the block runs."""
     server = SimServer(script)
+    # Before the nursery, which would wrap the error of a port that is taken into a group.
+    listeners = await trio.open_tcp_listeners(port, host="127.0.0.1")
     async with trio.open_nursery() as nursery:
         server.hooks = nursery
-        listeners = await trio.open_tcp_listeners(port, host="127.0.0.1")
         nursery.start_soon(trio.serve_listeners, server.serve, listeners)
         server.port = cast("tuple[str, int]", listeners[0].socket.getsockname())[1]
         yield server

@@ -213,3 +213,13 @@ def test_a_script_that_is_none_is_told_with_its_place(script: str, said: str, tm
 
     assert done.returncode == 2
     assert said in done.stderr
+
+
+def test_a_port_that_is_taken_is_told_in_one_line(tmp_path: Path) -> None:
+    with sim(tmp_path, {}) as base:
+        port = base.rpartition(":")[2]
+        done = run_forked("shardline", "telegram-sim", "--port", port, timeout=LIMIT_S)
+
+    assert done.returncode == 1
+    assert f"--port {port} cannot be used" in done.stderr
+    assert done.stderr.count("\n") == 1

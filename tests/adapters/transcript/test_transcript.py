@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from shardline import BusMessage, Context, Topology, run
 from shardline.actors.errors import BusError, Code
 from shardline.adapters.base import Adapter, Inbound, NotSent, Outbound, Reconciles, Sent, Stored
 from shardline.adapters.transcript import Sink, Tally, Transcript, open_sink, read_sink
@@ -287,6 +288,22 @@ async def test_a_log_that_is_gone_or_unreadable_is_typed(tmp_path: Path, sink: S
         with pytest.raises(BusError) as caught:
             await Transcript(path, sink).run(FakeEdge())
         assert caught.value.code is code
+
+
+def test_a_bot_over_a_log_that_is_missing_ends_at_once_and_names_it(
+    tmp_path: Path, sink: Sink, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topology = Topology()
+
+    @topology.on("chat.message")
+    async def answer(ctx: Context, message: BusMessage) -> None:
+        raise AssertionError(message)
+
+    with pytest.raises(SystemExit) as ended:
+        run(topology, store=tmp_path / "bot.db", adapters=[Transcript(tmp_path / "none", sink)])
+
+    assert ended.value.code == 1
+    assert f"no log at {tmp_path / 'none'}" in capsys.readouterr().err
 
 
 async def test_progress_is_reported_to_the_end(tmp_path: Path, sink: Sink) -> None:
