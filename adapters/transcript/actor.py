@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,7 +28,7 @@ def _ignore(tally: Tally) -> None:
 
 
 @contextmanager
-def _typed_errors(path: Path) -> Iterator[None]:
+def _typed_errors(path: Path) -> Generator[None]:
     try:
         yield
     except FileNotFoundError as error:

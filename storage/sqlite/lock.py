@@ -63,7 +63,7 @@ class OwnerLock:
         except BlockingIOError as error:
             is_here = _is_held_here(descriptor)
             os.close(descriptor)
-            owner = _OWNER_HERE if is_here else "another owner"
+            owner = _OWNER_HERE if is_here else "another owner: `shardline status` names its process"
             raise BusError(Code.STORE_LOCKED, f"{store} has {owner}", path=str(store)) from error
         except OSError as error:
             os.close(descriptor)

@@ -80,7 +80,9 @@ async def check_kill(folder: Path, point: str) -> None:
         ends = dict(zip(WORDS, rows, strict=True))
         assert sent == [word for word in WORDS if word in sent], "each at most once, in order"
         assert {*ends.values()} <= {("sent", 0), ("pending", 1)}, ends
-        assert sum(bool(is_uncertain) for _, is_uncertain in rows) <= 1, "of one conversation one send is under way"
+        assert sum(bool(is_uncertain) for _, is_uncertain in rows) <= 1, (
+            "of one conversation one send is under way"
+        )
         assert {word for word, end in ends.items() if end == ("sent", 0)} <= {*sent}
         assert {word for word in WORDS if word not in sent} == {
             word for word, end in ends.items() if end == ("pending", 1) and word not in sent
