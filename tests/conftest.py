@@ -2,6 +2,7 @@
 
 import signal
 import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def library_logs() -> None:
-    """Whatever an earlier test has set up for its own process is gone: every level, printed."""
+def library_logs() -> Generator[None]:
+    """Whatever a test has set up for its own process goes with it: every level, printed."""
+    yield
     structlog.reset_defaults()

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import trio
 
-from shardline import BusMessage, Context, Topology, run
 from shardline.actors.errors import BusError, Code
 from shardline.adapters.base import Adapter, Inbound, NotSent, Outbound, Reconciles, Sent, Stored
 from shardline.adapters.transcript import Sink, Tally, Transcript, open_sink, read_sink
@@ -16,6 +15,7 @@ from shardline.adapters.transcript.position import Position, Watermark
 from shardline.adapters.transcript.reader import ChatLine
 from shardline.testing import FakeEdge
 from tests.kits.chat_log import write_log
+from tests.kits.forked import Script, run_forked
 
 
 @pytest.fixture
@@ -290,20 +290,29 @@ async def test_a_log_that_is_gone_or_unreadable_is_typed(tmp_path: Path, sink: S
         assert caught.value.code is code
 
 
-def test_a_bot_over_a_log_that_is_missing_ends_at_once_and_names_it(
-    tmp_path: Path, sink: Sink, capsys: pytest.CaptureFixture[str]
-) -> None:
-    topology = Topology()
+BOT = """
+from pathlib import Path
+from shardline import Topology, run
+from shardline.adapters.transcript import Transcript, open_sink
 
-    @topology.on("chat.message")
-    async def answer(ctx: Context, message: BusMessage) -> None:
-        raise AssertionError(message)
+topology = Topology()
 
-    with pytest.raises(SystemExit) as ended:
-        run(topology, store=tmp_path / "bot.db", adapters=[Transcript(tmp_path / "none", sink)])
 
-    assert ended.value.code == 1
-    assert f"no log at {tmp_path / 'none'}" in capsys.readouterr().err
+@topology.on("chat.message")
+async def answer(ctx, message):
+    raise AssertionError(message)
+
+
+with open_sink(Path("sink.jsonl")) as sink:
+    run(topology, store="bot.db", adapters=[Transcript(Path("none.jsonl"), sink)])
+"""
+
+
+def test_a_bot_over_a_log_that_is_missing_ends_at_once_and_names_it(tmp_path: Path) -> None:
+    ended = run_forked(Script(BOT), timeout=60, folder=tmp_path)
+
+    assert ended.returncode == 1
+    assert "no log at none.jsonl" in ended.stderr
 
 
 async def test_progress_is_reported_to_the_end(tmp_path: Path, sink: Sink) -> None:
