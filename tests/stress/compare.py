@@ -68,7 +68,7 @@ def _messages(found: Found, wanted: dict[str, Wanted]) -> Iterator[str]:
             yield f"{message.name}: {message.failures} failures, wanted {want.script.times} ({want.script.act})"
         if message.generation != want.generation:
             yield f"{message.name}: generation {message.generation}, wanted {want.generation}"
-        if status == "done" and message.crashes:
+        if message.status == "done" and message.crashes:
             yield f"{message.name}: done with {message.crashes} crashes"
         if status == "dead" and (message.code, message.own_code) != ("HANDLER_FAILED", want.own_code):
             yield f"{message.name}: died of {message.code} {message.own_code}, wanted {want.own_code}"
