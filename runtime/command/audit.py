@@ -172,7 +172,7 @@ def _run(folders: tuple[Path, ...], out: Path, checks: str | None, since: str | 
     with spark_problems():
         known = known_checks()
         picked = pick_checks(None if checks is None else checks.split(","), known)
-        with reading(folders, master) as (exported, asked), counting_bar("checks") as progress:
+        with reading(folders, master) as (exported, is_asked_to_stop), counting_bar("checks") as progress:
             summary = run_audit(
                 exported,
                 out,
@@ -180,7 +180,7 @@ def _run(folders: tuple[Path, ...], out: Path, checks: str | None, since: str | 
                 known=known,
                 since_us=since_us,
                 progress=progress,
-                is_asked_to_stop=asked.is_set,
+                is_asked_to_stop=is_asked_to_stop,
             )
         show_results(summary, out)
     return summary

@@ -50,7 +50,7 @@ def verify_chain(folders: tuple[Path, ...], heads: tuple[Path, ...], master: str
     with (
         TemporaryDirectory(prefix="shardline-audit-") as work,
         spark_problems(),
-        reading(folders, master) as (exported, asked),
+        reading(folders, master) as (exported, is_asked_to_stop),
         counting_bar("checks") as progress,
     ):
         summary = run_audit(
@@ -59,7 +59,7 @@ def verify_chain(folders: tuple[Path, ...], heads: tuple[Path, ...], master: str
             pick_checks(_CHECKS),
             measures=(),
             progress=progress,
-            is_asked_to_stop=asked.is_set,
+            is_asked_to_stop=is_asked_to_stop,
         )
         wrong = [fault for one in kept for fault in compare_heads(exported, one.store, one.heads)]
         for name in _CHECKS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from .audit_stop import Asked, asked_to_stop
+from .audit_stop import asked_to_stop
 from .options import TEXT
 from .problem import Problem
 
@@ -58,8 +58,10 @@ def spark_problems() -> Generator[None]:
 
 
 @contextmanager
-def reading(folders: Sequence[Path], master: str) -> Generator[tuple[Exported, Asked]]:
-    """Exports as Spark reads them, and whether a signal came; Spark ends with the block.
+def reading(folders: Sequence[Path], master: str) -> Generator[tuple[Exported, Callable[[], bool]]]:
+    """Exports as Spark reads them, and whether a signal has come; Spark ends with the block.
+
+    Whoever is told of one ends what is under way: from then on Spark says nothing of it.
 
     Raises:
         BadExport: there is none, or one is damaged.
@@ -76,11 +78,18 @@ def reading(folders: Sequence[Path], master: str) -> Generator[tuple[Exported, A
     rows = sum(part.rows for many in exports for one in many for part in one.tables.values())
     with asked_to_stop() as asked:
         spark = open_session(master, small=is_local(master) and rows <= _FEW_ROWS)
+
+        def is_asked_to_stop() -> bool:
+            stops = asked.is_set()
+            if stops:
+                hush(spark)
+            return stops
+
         try:
             asked.listen()
             if asked.is_set():
                 raise Stopped
-            yield Exported(spark, *folders), asked
+            yield Exported(spark, *folders), is_asked_to_stop
         finally:
             hush(spark)
             spark.stop()
