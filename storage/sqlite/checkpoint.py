@@ -14,8 +14,8 @@ from .database import FileSource, close_connection
 from .faults import store_error
 from .settings import CHECKPOINT_PAGES, MAX_LOG_PAGES, PAGE_BYTES
 
-_BUSY_TIMEOUT_MS: Final = 200
-"""Emptying the log holds the writer up while it waits for readers."""
+_BUSY_TIMEOUT_MS: Final = 500
+"""Emptying the log waits this long for the writer's commit and for readers, and holds the writer up meanwhile."""
 
 _log: Final[structlog.typing.FilteringBoundLogger] = structlog.get_logger()
 
@@ -36,6 +36,8 @@ class Checkpointer:
         self._empty_at = MAX_LOG_PAGES
         self._pinned_since_s: float | None = None
         self._kick = threading.Event()
+        self._may_write = threading.Event()
+        self._may_write.set()
         self._stopping = False
         self._connection = source.connect_checkpointer()
         self._connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
@@ -58,9 +60,11 @@ class Checkpointer:
         close_connection(self._connection)
 
     def _note(self, pages: int) -> None:
+        """Behind each commit, on the writer's thread, which has no lock then."""
         self.log_pages = pages
         if pages >= CHECKPOINT_PAGES:
             self._kick.set()
+        self._may_write.wait()
 
     def _run(self) -> None:
         while True:
@@ -81,7 +85,7 @@ class Checkpointer:
                 # Writes without a pause kept the log from being begun anew: empty it. The writer waits meanwhile, for
                 # the little that is left to copy and for readers; so a reader that stays is not waited for often.
                 self._empty_at = self.log_pages + CHECKPOINT_PAGES
-                self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+                self._empty()
                 self._empty_at = MAX_LOG_PAGES
         except apsw.BusyError:
             self.busy += 1
@@ -91,6 +95,14 @@ class Checkpointer:
             _log.warning("store.checkpoint_failed", bus_error_code=failure.code, error=failure.message)
         else:
             self.busy += copied < pages
+
+    def _empty(self) -> None:
+        # SQLite looks for the writer's lock at intervals, and a busy writer has it at nearly every moment.
+        self._may_write.clear()
+        try:
+            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        finally:
+            self._may_write.set()
 
     def _note_pin(self, *, is_pinned: bool) -> None:
         """A reader that stays lets the log grow; what it has grown to is given back once the reader has ended."""

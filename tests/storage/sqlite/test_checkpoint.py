@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from itertools import pairwise
 from pathlib import Path
 
 import apsw
@@ -66,6 +67,31 @@ def test_log_is_emptied_long_before_the_64_mib_it_may_have(tmp_path: Path) -> No
     assert checkpointer.over.acquire(timeout=60)
 
     assert size_of_log(path) == 0
+    checkpointer.stop()
+    source.discard(writer)
+
+
+def test_writer_that_has_its_lock_at_nearly_every_moment_gives_it_up_for_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batches follow one another without a gap; a log that waited for one grew as long as they did."""
+    monkeypatch.setattr(checkpoint, "CHECKPOINT_PAGES", 100)
+    monkeypatch.setattr(checkpoint, "MAX_LOG_PAGES", 500)
+    path = tmp_path / "bot.db"
+    path.touch()
+    source = FileSource(path, Settings())
+    writer = source.connect()
+    writer.execute("CREATE TABLE t (a BLOB)")
+    checkpointer = Checkpointer(source)
+    sizes: list[int] = []
+    for _ in range(300):
+        writer.execute("BEGIN IMMEDIATE")
+        for _ in range(100):
+            writer.execute("INSERT INTO t VALUES (zeroblob(4000))")
+        writer.execute("COMMIT")
+        sizes.append(checkpointer.log_pages)
+
+    assert sum(size < before for before, size in pairwise(sizes)) >= 10
     checkpointer.stop()
     source.discard(writer)
 
