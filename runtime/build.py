@@ -94,7 +94,7 @@ def check_adapters(topology: FrozenTopology, adapters: Sequence[object], *, park
                 raise BusError(
                     Code.NO_SUBSCRIBER,
                     f"nobody handles topic {topic} of channel {adapter.name}: declare it with `on`, "
-                    'or open with unhandled="park"',
+                    f'or open with unhandled="park"; {topology.list_handlers()}',
                     topic=topic,
                     channel=adapter.name,
                 )

@@ -198,7 +198,8 @@ class Inbox:
         self._services.topology.check_conversation_topic(message.topic)
         raise BusError(
             Code.NO_SUBSCRIBER,
-            f"no handler of topic {message.topic} takes channel {message.channel}",
+            f"no handler of topic {message.topic} takes channel {message.channel}; "
+            f"{self._services.topology.list_handlers()}",
             topic=message.topic,
             channel=message.channel,
         )

@@ -27,6 +27,7 @@ from .retry import RetryPolicy
 from .schedules import Schedule, check_schedule, check_target
 from .state import StateShape, Upgrade, declared_shape
 
+_MOST_LISTED: typing.Final = 8
 Handler = Callable[[Context, BusMessage], Awaitable[None]]
 _MAX_PARTITIONS = 2**31 - 1
 H = TypeVar("H", bound=Handler)
@@ -88,12 +89,28 @@ class FrozenTopology:
         if topic in self.handlers:
             return
         if topic in DIALOGUE_TOPICS:
-            raise BusError(Code.NO_SUBSCRIBER, f"no handler for topic {topic}", topic=topic)
+            raise BusError(
+                Code.NO_SUBSCRIBER, f"no handler for topic {topic}; {self.list_handlers()}", topic=topic
+            )
         if topic in self.events:
             raise BusError(
                 Code.INVALID_TOPIC, f"{topic} is an event topic: publish an Event to it", topic=topic
             )
-        raise BusError(Code.INVALID_TOPIC, f"topic {topic[:128]} is not in the topology", topic=topic[:128])
+        raise BusError(
+            Code.INVALID_TOPIC,
+            f"topic {topic[:128]} is not in the topology; {self.list_handlers()}",
+            topic=topic[:128],
+        )
+
+    def list_handlers(self) -> str:
+        """What there are handlers for, to be told to whoever meant one of them."""
+        names = [
+            topic if channel is None else f"{topic} of channel {channel}"
+            for topic, by_channel in self.handlers.items()
+            for channel in by_channel
+        ]
+        more = f" and {len(names) - _MOST_LISTED:,} more" if len(names) > _MOST_LISTED else ""
+        return f"there are handlers for: {', '.join(names[:_MOST_LISTED]) or 'nothing'}{more}"
 
 
 class Topology:

@@ -78,12 +78,30 @@ async def test_an_adapter_that_nobody_handles_is_refused_at_open(autojump_clock:
         async with Runtime.open(topology, store=open_memory(), adapters=[FakeChannel("slack")]):
             pass
     assert refused.value.code is Code.NO_SUBSCRIBER
+    assert "there are handlers for: chat.message of channel telegram" in str(refused.value)
     with pytest.raises(BusError) as twice:
         async with Runtime.open(
             topology, store=open_memory(), adapters=[FakeChannel("telegram"), FakeChannel("telegram")]
         ):
             pass
     assert twice.value.code is Code.UNKNOWN_ADAPTER
+
+
+def test_a_topic_that_is_not_handled_is_told_with_those_that_are() -> None:
+    topology = Topology()
+    topology.on("chat.message")(nothing)
+    for number in range(10):
+        topology.on(f"order.paid{number}")(nothing)
+    frozen = topology.freeze()
+
+    for topic, code in (("chat.mesage", Code.INVALID_TOPIC), ("dm.reply.v1", Code.NO_SUBSCRIBER)):
+        with pytest.raises(
+            BusError, match=r"handlers for: chat\.message, order\.paid0, .* and 3 more"
+        ) as refused:
+            frozen.check_conversation_topic(topic)
+        assert refused.value.code is code
+    with pytest.raises(BusError, match="there are handlers for: nothing"):
+        Topology().freeze().check_conversation_topic("chat.message")
 
 
 class Forgetful:
