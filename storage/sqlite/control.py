@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -19,7 +20,10 @@ from .reader import CONTROL_COLUMNS, read_control
 from .rows import Row
 from .settings import Settings
 
-_BUSY_MS: Final = 5_000
+_BUSY_S: Final = 5.0
+"""How long a record waits for the owner's lock."""
+_LOOK_EVERY_S: Final = 0.002
+"""An owner at full load leaves its lock for moments only, which SQLite's own pauses of up to 100 ms miss."""
 _INSERT: Final = (
     "INSERT INTO control (id, verb, args, actor, created_at, status) VALUES (?, ?, ?, ?, ?, 'waiting')"
     " ON CONFLICT (id) DO NOTHING"
@@ -29,6 +33,20 @@ _READ: Final = f"SELECT {CONTROL_COLUMNS} FROM control WHERE id = ?"  # noqa: S6
 
 def _args_as_they_are(_verb: str, args: str) -> str:
     return args
+
+
+def _looking_often(limit_s: float) -> Callable[[int], bool]:
+    """What SQLite asks while a lock is another's, with how often it has: whether to look once more."""
+    until_s = 0.0
+
+    def wait(looks: int) -> bool:
+        nonlocal until_s
+        if looks == 0:
+            until_s = time.monotonic() + limit_s
+        time.sleep(_LOOK_EVERY_S)
+        return time.monotonic() < until_s
+
+    return wait
 
 
 class ControlBox:
@@ -47,7 +65,7 @@ class ControlBox:
             self.lane_policy: str = look.meta.lane_policy
         try:
             self._connection = FileSource(self.path, Settings()).connect()
-            self._connection.set_busy_timeout(_BUSY_MS)
+            self._connection.set_busy_handler(_looking_often(_BUSY_S))
         except (apsw.Error, OSError) as error:
             raise store_error(error, f"{path} cannot be opened") from error
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import apsw
 import attrs
+import pytest
 
 from shardline.actors.errors import Code
 from shardline.storage.commands import ControlDone
 from shardline.storage.records import ControlStatus, InboxStatus, StoredControl
-from shardline.storage.sqlite import open_sqlite
+from shardline.storage.sqlite import control, open_sqlite
 from shardline.storage.sqlite.control import ControlBox
 from tests.kits.store_rows import AT_US, kill_row, requeue_row
 from tests.kits.stores import running
@@ -61,3 +63,21 @@ async def test_a_refused_neighbour_does_not_end_it(tmp_path: Path) -> None:
                 await hand.store.commit(hand.commit(dead.shard, inbox=(requeue_row(stale),), control=DONE))
 
             assert box.read("c1").status is ControlStatus.WAITING
+
+
+async def test_a_record_waits_for_the_lock_and_is_refused_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "_BUSY_S", 0.05)
+    path = tmp_path / "bot.db"
+    async with running(open_sqlite(path)):
+        pass
+    other = apsw.Connection(str(path))
+    with ControlBox(path) as box:
+        for _ in range(2):
+            other.execute("BEGIN IMMEDIATE")
+            with refused(Code.STORE_BUSY):
+                box.leave([ASKED])
+            other.execute("COMMIT")
+        assert box.leave([ASKED])[0].status is ControlStatus.WAITING
+    other.close()
