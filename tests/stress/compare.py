@@ -13,7 +13,7 @@ from shardline.storage.sqlite.verify import verify
 from tests.stress.bot import linked
 from tests.stress.found import Found, Send, read_found
 from tests.stress.model import SendStory, Wanted, wanted_of, wrong_in
-from tests.stress.order import done_in_order, wrong_order
+from tests.stress.order import done_in_order, wrong_arrivals, wrong_order
 from tests.stress.plan import Plan
 from tests.stress.script import OPEN_MOODS
 
@@ -44,6 +44,7 @@ def differences(plan: Plan, store: Path) -> list[str]:
         *_states(found, wanted),
         *_sent_order(found),
         *wrong_order(found),
+        *wrong_arrivals(found, plan.read_numbers()),
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tests.stress.found import Found, Step
 
@@ -18,6 +18,26 @@ def wrong_order(found: Found) -> Iterator[str]:
         yield from _wrong_lanes(kind, steps, found)
         yield from _wrong_places(kind, steps, found)
     yield from _wrong_ends(found)
+
+
+def wrong_arrivals(found: Found, read: Mapping[str, int]) -> Iterator[str]:
+    """Where a conversation's messages came in in another order than its channel had them.
+
+    Args:
+        found: What there is.
+        read: The number, by name, of each message that was read from a channel; rises as they were read.
+    """
+    last: dict[str, int] = {}
+    for step in found.steps:
+        message = found.messages.get(step.identity)
+        if step.kind != "in" or message is None or not step.event.startswith("accept"):
+            continue
+        number = read.get(message.name)
+        if number is None:
+            continue
+        if number < last.get(message.key, number):
+            yield f"{message.name} in {message.key}: accepted behind one that was read after it"
+        last[message.key] = number
 
 
 def done_in_order(found: Found) -> dict[str, list[int]]:

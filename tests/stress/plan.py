@@ -132,6 +132,10 @@ class Plan:
             (n for n, who in enumerate(self.speakers) if who % step == mine and not self.is_program(n)),
         )
 
+    def read_numbers(self) -> dict[str, int]:
+        """The number of each message that is read from a channel, by its name."""
+        return {f"m{n}": n for n in range(self.sizes.messages) if not self.is_program(n)}
+
     def published_by(self, program: int) -> range:
         """The numbers of the messages that one program publishes, in order."""
         return range(7 + 10 * program, self.sizes.messages, 10 * PROGRAMS)

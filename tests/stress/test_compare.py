@@ -13,6 +13,8 @@ import pytest
 from tests.stress.child import STORE
 from tests.stress.compare import differences
 from tests.stress.drive import Report, drive
+from tests.stress.found import read_found
+from tests.stress.order import wrong_arrivals
 from tests.stress.plan import Plan, Sizes
 
 SIZES = Sizes(conversations=12, messages=400, kills=0)
@@ -135,3 +137,12 @@ def test_damage_is_found(left: Left, tmp_path: Path, damage: str) -> None:
 
     found = differences(Plan(SEED, SIZES), folder / STORE)
     assert [line for line in found if wanted in line], found
+
+
+def test_messages_that_came_in_in_another_order_are_found(left: Left) -> None:
+    found, read = read_found(left.folder / STORE), Plan(SEED, SIZES).read_numbers()
+
+    assert not list(wrong_arrivals(found, read))
+    last = max(read.values())
+    backwards = {name: last - number for name, number in read.items()}
+    assert len(list(wrong_arrivals(found, backwards))) > len(read) / 2

@@ -33,6 +33,7 @@ def test_stress_with_a_printed_seed(tmp_path: Path) -> None:
 
     check(report)
     assert report.done["requeued"]
+    assert report.done["struck"]
     assert len(report.endings) == SHORT.kills + 3
 
 
@@ -41,6 +42,7 @@ def test_long_stress_with_a_printed_seed(tmp_path: Path) -> None:
     report = drive(tmp_path, int(SEED or 42), LONG)
 
     check(report)
+    assert report.done["struck"]
     assert len(report.endings) == LONG.kills + 3
 
 
