@@ -9,6 +9,7 @@ import pytest
 import trio
 
 from shardline import Runtime
+from shardline.runtime.health import Health, HealthState
 from shardline.storage.commands import Commit, Committed, Fact, Outcome
 from shardline.storage.sqlite import open_sqlite
 from shardline.storage.sqlite.checkpoint import Checkpointer
@@ -71,6 +72,8 @@ async def test_health_is_degraded_while_a_reader_pins_the_log_and_ok_afterwards(
                 [problem] = health.problems
                 assert "the log has grown to" in problem
                 assert "end that reader" in problem
+                assert [reason.word for reason in runtime.health().reasons] == ["log_grown"]
+                assert runtime.health().state is HealthState.DEGRADED
             # Those of the long write have all been told by now, or come before the last one's.
             while over.acquire(blocking=False):
                 pass
@@ -78,4 +81,5 @@ async def test_health_is_degraded_while_a_reader_pins_the_log_and_ok_afterwards(
             await trio.to_thread.run_sync(over.acquire)
 
             assert runtime.status().store.is_ok
+            assert runtime.health() == Health(HealthState.OK, ())
             assert log.stat().st_size == 0

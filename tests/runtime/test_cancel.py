@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -14,6 +15,7 @@ from trio.testing import MockClock
 
 from shardline import BusError, BusMessage, Code, Context, Direction, Event, Runtime, Topology
 from shardline.actors.identifiers import new_uuid7
+from shardline.storage.journal import Journal
 from shardline.storage.memory import MemoryDatabase, open_memory
 from shardline.storage.sqlite import open_sqlite
 from shardline.testing import FakeChannel
@@ -22,6 +24,12 @@ from tests.kits.cuts import CancelAt, all_cuts, run_cut
 from tests.kits.store_checks import check_store
 
 Kind = Literal["inbound", "outbound", "event"]
+OpenStore = Callable[[], Journal]
+
+
+def in_memory() -> OpenStore:
+    """One database, however often it is opened."""
+    return partial(open_memory, database=MemoryDatabase())
 
 
 def stored_events(path: Path) -> int:
@@ -132,10 +140,10 @@ class Steady(FakeChannel):
                 await self.say(str(address), f"text {number}", platform_message_id=f"{address}:{number}")
 
 
-async def serve_bot(database: MemoryDatabase, channel: Steady, *, work_s: float) -> None:
+async def serve_bot(open_store: OpenStore, channel: Steady, *, work_s: float) -> None:
     """Run a bot as a program does: open, read, serve until it is quiet, stop."""
     async with Runtime.open(
-        counting_bot(work_s), store=open_memory(database=database), adapters=[channel], grace_s=5
+        counting_bot(work_s), store=open_store(), adapters=[channel], grace_s=5
     ) as runtime:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(runtime.serve)
@@ -144,10 +152,10 @@ async def serve_bot(database: MemoryDatabase, channel: Steady, *, work_s: float)
             runtime.request_stop()
 
 
-async def check_goes_on(database: MemoryDatabase, *channels: Steady) -> None:
+async def check_goes_on(open_store: OpenStore, *channels: Steady) -> None:
     """After a cut a new run ends everything: answered once, in order, and nothing was counted as a crash."""
     rest = Steady("fake")
-    async with Runtime.open(counting_bot(), store=open_memory(database=database), adapters=[rest]) as runtime:
+    async with Runtime.open(counting_bot(), store=open_store(), adapters=[rest]) as runtime:
         assert runtime.info.clean
         await rest.say_all()
         await until_quiet(runtime)
@@ -160,9 +168,9 @@ async def test_serve_cancelled_at_any_checkpoint_stops_in_good_order(autojump_cl
     runs = 0
     for cut in all_cuts():
         runs += 1
-        database, channel = MemoryDatabase(), Steady("fake")
-        await run_cut(cut, partial(serve_bot, database, channel, work_s=0.1))
-        await check_goes_on(database, channel)
+        open_store, channel = in_memory(), Steady("fake")
+        await run_cut(cut, partial(serve_bot, open_store, channel, work_s=0.1))
+        await check_goes_on(open_store, channel)
     assert runs > EACH * CONVERSATIONS
 
 
@@ -174,9 +182,24 @@ async def test_a_bot_cut_at_any_step_of_any_of_its_tasks_loses_nothing(
     steps = 0
     for cut in all_cuts(first=1, stride=stride):
         steps = cut.nth
-        database, channel = MemoryDatabase(), Steady("fake")
-        await run_cut(cut, partial(serve_bot, database, channel, work_s=0.1), anywhere=True)
-        await check_goes_on(database, channel)
+        open_store, channel = in_memory(), Steady("fake")
+        await run_cut(cut, partial(serve_bot, open_store, channel, work_s=0.1), anywhere=True)
+        await check_goes_on(open_store, channel)
+    assert steps > 200
+
+
+@pytest.mark.parametrize("stride", [23, pytest.param(3, marks=pytest.mark.long)])
+async def test_a_bot_over_a_file_cut_at_any_step_of_any_of_its_tasks_loses_nothing(
+    autojump_clock: MockClock, tmp_path: Path, stride: int
+) -> None:
+    steps = 0
+    for cut in all_cuts(first=1, stride=stride):
+        steps = cut.nth
+        path, channel = tmp_path / f"{steps}.db", Steady("fake")
+        open_store = partial(open_sqlite, path, mode="inline", durability="normal")
+        await run_cut(cut, partial(serve_bot, open_store, channel, work_s=0.1), anywhere=True)
+        await check_goes_on(open_store, channel)
+        check_store(path)
     assert steps > 200
 
 
