@@ -116,6 +116,32 @@ def test_one_is_taken_back_by_the_owner(store: Path) -> None:
     assert [record["text"] for record in left] == ["in 1 hours", "in 2 hours"]
 
 
+def test_one_that_comes_again_and_again_is_taken_back(tmp_path: Path) -> None:
+    """A turn set it; one that the topology declares goes when it is declared no more."""
+    path = tmp_path / "bot.db"
+
+    async def main() -> None:
+        topology = Topology()
+
+        @topology.on("chat.message")
+        async def answer(ctx: Context, message: BusMessage) -> None:
+            ctx.schedule("again", every=Cron.daily("02:30", zone="Europe/Berlin"), key="fake:again")
+
+        channel = FakeChannel()
+        async with Runtime.open(topology, store=path, adapters=[channel]) as runtime:
+            with trio.fail_after(30):
+                await channel.say("chat-1", "go")
+                await runtime.wait_until(lambda: runtime.is_quiet)
+
+    trio.run(main)
+    [timer] = records(run(path, "list", "--json"))
+    assert (timer["rule"], timer["zone"]) == ("30 2 * * *", "Europe/Berlin")
+    with owner_of(path):
+        assert run(path, "cancel", str(timer["id"]), "--yes").exit_code == 0
+        assert records(run(path, "list", "--json")) == []
+    assert records(run(path, "list", "--json")) == []
+
+
 def test_a_declared_one_is_refused(store: Path) -> None:
     ended = run(store, "cancel", "every-tick", "--yes")
     assert ended.exit_code == 1
