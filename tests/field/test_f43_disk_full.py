@@ -120,6 +120,29 @@ async def test_intake_stops_over_a_full_disk_and_resumes_by_itself(
     assert len(check_store(path)) == COUNT + 20
 
 
+@pytest.mark.parametrize("pages", [7, *(pytest.param(n, marks=pytest.mark.long) for n in range(0, 60, 2))])
+async def test_a_disk_that_is_full_from_any_page_on_loses_nothing_and_resumes(
+    tmp_path: Path, autojump_clock: MockClock, pages: int
+) -> None:
+    path, updates = tmp_path / "bot.db", Updates()
+    disk = Disk(path)
+    async with Runtime.open(counting_bot(), store=disk.store, adapters=[updates]) as runtime:
+        disk.leave(pages)
+        await trio.sleep(60)
+        stored = {row.message.extensions.platform_message_id for row in runtime.messages.list(limit=1000)}
+        assert stored == {str(number) for number in updates.confirmed}
+        assert len(stored) < COUNT
+
+        disk.heal()
+        await trio.sleep(5.1)
+        await until_quiet(runtime)
+        assert updates.confirmed == list(range(COUNT))
+        assert Counter(updates.sent) == Counter(str(number) for number in range(COUNT))
+        assert runtime.status().run.get("crashes", 0) == 0
+    assert updates.runs == 1
+    assert len(check_store(path)) == COUNT
+
+
 async def test_whoever_looks_from_outside_is_told_as_soon_as_a_write_has_failed(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
