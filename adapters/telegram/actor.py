@@ -170,15 +170,20 @@ class Telegram:
             BusError: BAD_TOKEN; STORE_MISMATCH; ADAPTER_FAILED, a web hook is set and the bot polls; what `accept`
                 raises.
         """
-        me = await self._meet(edge, task_status)
-        facts = check_account(edge, me, self._lanes, adopts=self._adopts)
-        how = Reading(me=me, lanes=self._lanes, accepts_bots=self._accepts_bots)
         failure: Exception | None = None
         try:
+            me = await self._meet(edge, task_status)
+            facts = check_account(edge, me, self._lanes, adopts=self._adopts)
+            how = Reading(me=me, lanes=self._lanes, accepts_bots=self._accepts_bots)
             await self._read(edge, Intake(edge, how, facts, self.tally, self.buttons), task_status)
         except ExceptionGroup as group:
             # Of the tasks beside the reading one; whoever runs this knows codes, and no groups.
             failure = crash_in(group) or group
+        finally:
+            # Sends that still wait are told before they are cut off: of those nobody would know that nothing has left.
+            self._known.set()
+            if not self._is_known:
+                self._known = trio.Event()
         if failure is not None:
             raise failure
 
@@ -267,6 +272,7 @@ class Telegram:
         return outcome_of(answer, call.address)
 
     async def _wait_known(self) -> bool:
+        """Wait for `run` to find out whose store it is; ends with `run` at the latest."""
         with trio.move_on_after(self._start_wait_s):
             await self._known.wait()
         return self._is_known

@@ -76,7 +76,6 @@ class SimBot:
         self.me = script.me
         self.calls: list[SimCall] = []
         self.webhook_url = ""
-        self.allowed: list[Plain] | None = None
         self.polls = 0
         self.served_at_s: dict[int, float] = {}
         self._per_s = script.per_s

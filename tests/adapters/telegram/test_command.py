@@ -7,7 +7,7 @@ import signal
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
@@ -34,18 +34,18 @@ def sim(folder: Path, script: object) -> Generator[str]:
             server.wait(LIMIT_S)
 
 
-def ask(base: str, verb: str, told: object) -> dict[str, object]:
+def ask(base: str, verb: str, told: object, *, token: str = TOKEN) -> dict[str, object]:
     # Without the proxies of the environment.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(f"{base}/sim/{TOKEN}/{verb}", json.dumps(told).encode(), timeout=LIMIT_S) as answer:
+    with opener.open(f"{base}/sim/{token}/{verb}", json.dumps(told).encode(), timeout=LIMIT_S) as answer:
         return cast("dict[str, object]", json.load(answer))
 
 
 @contextmanager
-def bot(folder: Path, base: str, *more: str) -> Generator[Running]:
+def bot(folder: Path, base: str, *more: str, environ: Mapping[str, str] = ENVIRON) -> Generator[Running]:
     store = str(folder / "bot.db")
     command = ["telegram", "--store", store, "--api-base", base, "--no-limits", *more]
-    with start_forked("shardline", *command, environment=ENVIRON) as process:
+    with start_forked("shardline", *command, environment=environ) as process:
         yield process
         with open(folder / "log", "a") as log:
             process.wait(LIMIT_S)

@@ -137,6 +137,7 @@ def out(
     content: Content | None = None,
     target: str | None = None,
     part: int = 0,
+    degraded: Degradation | None = None,
 ) -> Outbound:
     return Outbound(
         id=1,
@@ -151,6 +152,7 @@ def out(
         reply_to=reply_to,
         content=Text(text) if content is None else content,
         target=target,
+        degraded=degraded,
     )
 
 
