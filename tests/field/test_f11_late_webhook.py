@@ -24,7 +24,7 @@ from shardline.adapters.telegram.webhook import WebhookApp
 from shardline.storage.memory import open_memory
 from shardline.testing import FakeEdge
 from tests.adapters.telegram import samples
-from tests.adapters.telegram.platform import open_platform
+from tests.adapters.telegram.platform import echo_bot, open_platform
 from tests.kits.ports import kept_port
 
 SECRET = "a-secret_of-tests"
@@ -95,6 +95,29 @@ async def test_a_full_disk_is_503_and_the_resend_is_taken() -> None:
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
     assert taken.status_code == 200
     assert len(full.accepted) == 1
+
+
+async def test_the_same_update_five_times_at_once_is_five_times_200_and_one_row() -> None:
+    answers: list[int] = []
+    async with open_platform() as platform:
+        hook = Webhook(secret=SECRET, url="https://bot.example/telegram", port=kept_port())
+        adapter = platform.adapter(webhook=hook)
+        async with (
+            Runtime.open(echo_bot(), store=open_memory(), adapters=[adapter]) as runtime,
+            calling(f"http://127.0.0.1:{hook.port}") as client,
+        ):
+
+            async def post() -> None:
+                answers.append((await client.post("/telegram", content=UPDATE)).status_code)
+
+            with trio.fail_after(30):
+                async with trio.open_nursery() as nursery:
+                    for _ in range(5):
+                        nursery.start_soon(post)
+            rows = sum(runtime.status().inbox.values())
+
+    assert answers == [200] * 5
+    assert rows == 1
 
 
 async def test_only_who_knows_the_secret_is_heard() -> None:

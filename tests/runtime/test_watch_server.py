@@ -155,6 +155,24 @@ async def test_without_a_token_it_does_not_start_unless_told_so(token: str | Non
     assert TOKEN not in str(refused.value)
 
 
+async def test_it_listens_on_this_machine_alone_unless_told_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened: list[trio.SocketListener] = []
+    listen = trio.open_tcp_listeners
+
+    async def recorded(port: int, *, host: str | None = None) -> list[trio.SocketListener]:
+        opened.extend(await listen(port, host=host))
+        return opened
+
+    monkeypatch.setattr(trio, "open_tcp_listeners", recorded)
+    async with (
+        Runtime.open(counting_bot(), store=open_memory(), adapters=[FakeChannel()]) as runtime,
+        watch_server(runtime, token=TOKEN, port=0) as port,
+    ):
+        assert [one.socket.getsockname() for one in opened] == [("127.0.0.1", port)]
+
+
 async def test_nothing_is_timed_before_somebody_asks() -> None:
     topology, seen = Topology(), trio.Event()
 
