@@ -10,12 +10,14 @@ import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 
 import httpx
 import trio
 
 from shardline import BusMessage, Context, Runtime, Topology
 from shardline.actors.errors import BusError, Code
+from shardline.adapters.base import Inbound
 from shardline.adapters.telegram import Webhook
 from shardline.adapters.telegram.intake import Intake, Tally
 from shardline.adapters.telegram.serving import serve_app
@@ -25,6 +27,7 @@ from shardline.storage.memory import open_memory
 from shardline.testing import FakeEdge
 from tests.adapters.telegram import samples
 from tests.adapters.telegram.platform import echo_bot, open_platform
+from tests.kits.disks import Disk
 from tests.kits.ports import kept_port
 
 SECRET = "a-secret_of-tests"
@@ -95,6 +98,57 @@ async def test_a_full_disk_is_503_and_the_resend_is_taken() -> None:
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
     assert taken.status_code == 200
     assert len(full.accepted) == 1
+
+
+async def test_a_disk_that_is_full_is_503_without_a_row_and_one_row_once_it_has_room(tmp_path: Path) -> None:
+    disk = Disk(tmp_path / "bot.db")
+    said = {"message_id": 1, "date": 1, "chat": {"id": 5, "type": "private"}, "text": "x" * 4_000}
+    update = json.dumps({"update_id": 1, "message": said})
+    async with open_platform() as platform:
+        hook = Webhook(secret=SECRET, url="https://bot.example/telegram", port=kept_port())
+        adapter = platform.adapter(webhook=hook)
+        async with (
+            Runtime.open(echo_bot(), store=disk.store, adapters=[adapter]) as runtime,
+            calling(f"http://127.0.0.1:{hook.port}") as client,
+        ):
+            with trio.fail_after(30):
+                disk.leave(0)
+                refused = await client.post("/telegram", content=update)
+                while_full = runtime.messages.list(limit=10)
+                disk.heal()
+                # As the platform does; the store tries again half a second later.
+                while (await client.post("/telegram", content=update)).status_code == 503:
+                    pass
+                repeated = await client.post("/telegram", content=update)
+                rows = runtime.messages.list(limit=10)
+
+    assert (refused.status_code, while_full) == (503, [])
+    assert (repeated.status_code, len(rows)) == (200, 1)
+
+
+async def test_an_update_is_answered_once_it_is_stored_and_not_before() -> None:
+    slow = edge()
+    is_held, may_commit = trio.Event(), trio.Event()
+    answers: list[int] = []
+
+    async def hold(_: Inbound) -> None:
+        is_held.set()
+        await may_commit.wait()
+
+    slow.before_commit = hold
+    async with served(slow) as client, trio.open_nursery() as nursery:
+
+        async def post() -> None:
+            answers.append((await client.post("/telegram", content=UPDATE)).status_code)
+
+        nursery.start_soon(post)
+        with trio.fail_after(30):
+            await is_held.wait()
+            # Another call is answered meanwhile: it is this one alone that waits.
+            assert (await client.post("/elsewhere", content=UPDATE)).status_code == 404
+            assert answers == []
+            may_commit.set()
+    assert answers == [200]
 
 
 async def test_the_same_update_five_times_at_once_is_five_times_200_and_one_row() -> None:
