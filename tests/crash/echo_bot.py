@@ -1,9 +1,10 @@
-"""A bot in a process of its own, for tests that kill it: `python echo_bot.py FOLDER POINT EMITS`.
+"""A bot in a process of its own, for tests that kill it: `python echo_bot.py FOLDER POINT EMITS [blind]`.
 
 Reads `inbox.jsonl` (one {"key", "id", "text"} a line), sends into `sink.jsonl`, and dies at the fail point if one is
-named (`-`: none). The text `dead` fails for good until it is requeued, `retry` fails once, `emit` publishes to four
-other conversations, `step` makes a call and notes it in `calls`, `note` sends a note before it answers, `timer` sets a
-timer for another conversation. When all is done it requeues what is dead, waits again and prints the totals.
+named (`-`: none); `blind`: nobody can ask what was sent. The text `dead` fails for good until it is requeued, `retry`
+fails once, `refuse` is not sent at the first try, `emit` publishes to four other conversations, `step` makes a call and
+notes it in `calls`, `note` sends a note before it answers, `timer` sets a timer for another conversation. When all is
+done it requeues what is dead, waits again and prints the totals.
 """
 
 from __future__ import annotations
@@ -65,7 +66,6 @@ class Lines:
     name: str = "line"
     prefix: str = "line"
     caps: ChannelCaps = ChannelCaps(reconciles=True)
-    refusals: int = 0
 
     async def run(self, edge: Edge, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         task_status.started()
@@ -101,7 +101,8 @@ async def main(folder: Path, point: str, emits: str) -> None:
         failpoints=NO_FAILPOINTS if point == "-" else FailPoints.parse(point),
     )
     quick = RetryPolicy(max_retries=3, base_delay_s=0.05, jitter="none")
-    async with Runtime.open(topology, store=store, adapters=[Lines(folder)], send_retry=quick) as runtime:
+    lines = Lines(folder, caps=ChannelCaps(reconciles="blind" not in sys.argv[4:]))
+    async with Runtime.open(topology, store=store, adapters=[lines], send_retry=quick) as runtime:
         with trio.fail_after(20):
             await runtime.wait_drained()
             for dead in runtime.dead_letters.list():

@@ -34,6 +34,9 @@ class Case:
     before: Sequence[str]
     after: Sequence[str]
     emits: str = "atomic"
+    point: str | None = None
+    """Of the fail point, where it is not the case's name; `hit` is how often it is come to."""
+    hit: int = 1
 
 
 CASES = {
@@ -50,6 +53,19 @@ CASES = {
         "hello",
         before=["in done 1 0 0", "out flying 1 1", "sink 1", "state"],
         after=["in done 1 0 0", "out sent 1 1", "sink 1", "state"],
+    ),
+    "send-refused": Case(
+        "refuse",
+        before=["in done 1 0 0", "out flying 1 1", "state"],
+        after=["in done 1 0 0", "out failed 1 1", "state"],
+        point="send-result",
+    ),
+    "send-again": Case(
+        "refuse",
+        before=["in done 1 0 0", "out failed 1 1", "state"],
+        after=["in done 1 0 0", "out flying 2 2", "state"],
+        point="send-start",
+        hit=2,
     ),
     "retry": Case("retry", before=["in running 1 0 0"], after=["in failed 1 1 0"]),
     "dead": Case("dead", before=["in running 1 0 0"], after=["in dead 1 1 0"]),
@@ -74,6 +90,7 @@ EXPECTED = {
     "hello": ["1: hello", "2: after"],
     "step": ["1: step 1", "2: after"],
     "note": ["note first", "1: note", "2: after"],
+    "refuse": ["1: refuse", "2: after"],
     "retry": ["1: retry", "2: after"],
     "dead": ["1: after", "2: dead"],
     "emit": ["1: emit", "2: after"],
@@ -86,8 +103,8 @@ def write_inbox(folder: Path, texts: Sequence[str]) -> None:
     (folder / "inbox.jsonl").write_text("\n".join(lines) + "\n")
 
 
-def run(folder: Path, point: str, emits: str) -> CompletedProcess[str]:
-    return run_forked(CHILD, str(folder), point, emits, timeout=40)
+def run(folder: Path, point: str, *more: str) -> CompletedProcess[str]:
+    return run_forked(CHILD, str(folder), point, *more, timeout=40)
 
 
 def sink(folder: Path) -> list[dict[str, str]]:
@@ -160,7 +177,7 @@ def test_a_kill_leaves_what_the_table_says_and_the_next_start_ends_it(
 ) -> None:
     case = CASES[kind]
     write_inbox(tmp_path, [case.text])
-    killed = run(tmp_path, f"{kind}.{border}:1:kill", case.emits)
+    killed = run(tmp_path, f"{case.point or kind}.{border}:{case.hit}:kill", case.emits)
 
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     wanted = case.before if border == "before_commit" else case.after
@@ -186,3 +203,18 @@ def test_a_kill_leaves_what_the_table_says_and_the_next_start_ends_it(
         # The record is carried out beside the channel's first reading: either may come first.
         wanted = EXPECTED[case.text]
     check_end(tmp_path, case.text, wanted)
+
+
+def test_a_send_that_was_under_way_at_a_kill_is_left_to_a_person_where_nobody_can_ask(tmp_path: Path) -> None:
+    write_inbox(tmp_path, ["hello"])
+    killed = run(tmp_path, "send-result.before_commit:1:kill", "atomic", "blind")
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert on_disk(tmp_path) == {"in done 1 0 0", "out flying 1 1", "sink 1", "state"}
+
+    write_inbox(tmp_path, ["hello", "after"])
+    ended = run(tmp_path, "-", "atomic", "blind")
+
+    assert ended.returncode == 0, ended.stderr
+    outbox = json.loads(ended.stdout.splitlines()[-1])["outbox"]
+    assert {state: count for state, count in outbox.items() if count} == {"uncertain": 1, "sent": 1}
+    assert [line["text"] for line in sink(tmp_path)] == ["1: hello", "2: after"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 import trio
 from trio.testing import MockClock
@@ -11,6 +13,8 @@ from shardline.adapters.base import Sent, Uncertain
 from shardline.storage.records import InboxStatus, OutboxState
 from shardline.testing import Harness
 
+StoreKind = Literal["memory", "sqlite-inline"]
+STORES: tuple[StoreKind, ...] = ("memory", "sqlite-inline")
 NO_JITTER = RetryPolicy(max_retries=3, base_delay_s=1, jitter="none")
 
 
@@ -73,8 +77,9 @@ async def test_an_uncertain_reply_waits_for_a_person(autojump_clock: MockClock) 
         assert refused.value.code is Code.INVALID_TRANSITION
 
 
+@pytest.mark.parametrize("store", STORES)
 async def test_a_handler_that_fails_twice_keeps_its_order_and_delays_nobody(
-    autojump_clock: MockClock,
+    autojump_clock: MockClock, store: StoreKind
 ) -> None:
     topology = Topology()
     seen: list[tuple[str, str, float]] = []
@@ -86,7 +91,7 @@ async def test_a_handler_that_fails_twice_keeps_its_order_and_delays_nobody(
             raise ValueError("not yet")
         seen.append((message.conversation_key, message.payload.text, trio.current_time()))
 
-    async with Harness(topology) as bot:
+    async with Harness(topology, store=store) as bot:
         start = trio.current_time()
         for text in ("a1", "a2", "a3"):
             await bot.say("fake:a", text)
@@ -102,7 +107,10 @@ async def test_a_handler_that_fails_twice_keeps_its_order_and_delays_nobody(
         assert bot.runtime.status().tokens_free == 1024
 
 
-async def test_a_handler_that_always_fails_ends_as_a_dead_letter(autojump_clock: MockClock) -> None:
+@pytest.mark.parametrize("store", STORES)
+async def test_a_handler_that_always_fails_ends_as_a_dead_letter(
+    autojump_clock: MockClock, store: StoreKind
+) -> None:
     topology = Topology()
     broken = True
     handled: list[str] = []
@@ -114,7 +122,7 @@ async def test_a_handler_that_always_fails_ends_as_a_dead_letter(autojump_clock:
         handled.append(message.payload.text)
         ctx.reply(f"{message.payload.text} {ctx.generation}")
 
-    async with Harness(topology) as bot:
+    async with Harness(topology, store=store) as bot:
         await bot.say("fake:a", "bad")
         await bot.say("fake:a", "good")
         await bot.settle()
@@ -228,9 +236,9 @@ async def test_a_bad_message_from_a_linear_edge_is_counted_and_harms_nobody(
         assert bot.runtime.status().run["refused"] == 1
 
 
-@pytest.mark.parametrize("store", ["memory", "sqlite-inline"])
+@pytest.mark.parametrize("store", STORES)
 async def test_state_that_cannot_be_stored_kills_only_its_message(
-    autojump_clock: MockClock, store: str
+    autojump_clock: MockClock, store: StoreKind
 ) -> None:
     topology = Topology()
 
@@ -240,7 +248,7 @@ async def test_state_that_cannot_be_stored_kills_only_its_message(
         if message.payload.text == "nan":
             ctx.state["x"] = [1.0, float("nan")]
 
-    async with Harness(topology, store="memory" if store == "memory" else "sqlite-inline") as bot:
+    async with Harness(topology, store=store) as bot:
         await bot.say("fake:a", "nan")
         await bot.say("fake:a", "fine")
         await bot.settle()
@@ -251,9 +259,9 @@ async def test_state_that_cannot_be_stored_kills_only_its_message(
         assert "$.x[1]" in dead.record.errors[0].text
 
 
-@pytest.mark.parametrize("store", ["memory", "sqlite-inline"])
+@pytest.mark.parametrize("store", STORES)
 async def test_a_crash_in_a_handler_runs_it_again_and_sends_once(
-    autojump_clock: MockClock, store: str
+    autojump_clock: MockClock, store: StoreKind
 ) -> None:
     topology = Topology()
     runs: list[tuple[str, int]] = []
@@ -265,7 +273,7 @@ async def test_a_crash_in_a_handler_runs_it_again_and_sends_once(
             await trio.sleep(25)
         ctx.reply(message.payload.text)
 
-    async with Harness(topology, store="memory" if store == "memory" else "sqlite-inline") as bot:
+    async with Harness(topology, store=store) as bot:
         await bot.say("fake:a", "first")
         await bot.settle()
         await bot.say("fake:a", "slow")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Callable
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -17,13 +18,15 @@ from shardline.runtime.lane_row import LaneRow
 from shardline.runtime.lanes import Lanes
 from shardline.storage.memory import MemoryDatabase, open_memory
 from shardline.storage.records import InboxStatus
+from shardline.storage.sqlite import open_sqlite
 from shardline.testing import FakeChannel
 from tests.kits.bots import check_all_done, check_counted, counting_bot, new_message, texts_to, until_quiet
 
 
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
 @pytest.mark.parametrize("emits", ["atomic", "relayed"])
 async def test_one_token_and_handlers_that_publish_do_not_lock_each_other(
-    autojump_clock: MockClock, emits: Literal["atomic", "relayed"]
+    autojump_clock: MockClock, tmp_path: Path, emits: Literal["atomic", "relayed"], kind: str
 ) -> None:
     """`max_inflight=1`: `ctx.publish` and `runtime.publish` inside a turn, to the own conversation and to others."""
     topology = Topology()
@@ -40,7 +43,8 @@ async def test_one_token_and_handlers_that_publish_do_not_lock_each_other(
             ctx.publish("chat.message", "poke")
         ctx.reply(message.payload.text)
 
-    store = open_memory(emits=emits)
+    path = tmp_path / "bot.db"
+    store = open_memory(emits=emits) if kind == "memory" else open_sqlite(path, mode="inline", emits=emits)
     async with Runtime.open(topology, store=store, adapters=[channel], max_inflight=1) as runtime:
         for address in ("a", "b", "c"):
             await channel.say(address, "start")

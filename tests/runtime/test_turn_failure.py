@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from itertools import pairwise
+from typing import Literal
 
 import attrs
 import pytest
@@ -207,7 +208,10 @@ async def fail_later(error: Exception) -> None:
         raise error
 
 
-async def test_a_handler_whose_nurseries_raise_groups(autojump_clock: MockClock) -> None:
+@pytest.mark.parametrize("store", ["memory", "sqlite-inline"])
+async def test_a_handler_whose_nurseries_raise_groups(
+    autojump_clock: MockClock, store: Literal["memory", "sqlite-inline"]
+) -> None:
     """Nested, with the cancellations that nurseries add."""
     topology = Topology()
 
@@ -225,7 +229,7 @@ async def test_a_handler_whose_nurseries_raise_groups(autojump_clock: MockClock)
                     inner.start_soon(fail_later, errors[message.payload.text])
         ctx.reply(f"ok {message.payload.text}")
 
-    async with Harness(topology) as bot:
+    async with Harness(topology, store=store) as bot:
         for text in ("fatal", "later", "once"):
             await bot.say(f"fake:{text}", text)
         await bot.settle()
