@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import pty
 import re
@@ -75,6 +76,21 @@ def test_a_list_keeps_to_a_narrow_terminal_and_to_no_color(store: Path, words: t
     assert not COLOUR.search(said)
     if len(words) == 2:
         assert max(len(line) for line in STYLE.sub("", said).splitlines()) <= COLUMNS
+
+
+def test_the_demo_shows_how_far_it_is_and_its_summary(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    lines = [
+        {"conversation": f"c{n % 3}", "seq": n, "sender": "a", "at": "10:00", "text": "hi"} for n in range(60)
+    ]
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    code, said = at_terminal("demo", "--input", str(log))
+
+    assert code == 0, said
+    assert "Traceback" not in said
+    assert re.search(r"\d+/60 read, \d+ answered", said)
+    assert re.search(r"accepted +│ +60 │ +60", said)
 
 
 @pytest.mark.parametrize("words", LISTS, ids=" ".join)
