@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -35,7 +35,7 @@ def frame(spark: SparkSession, columns: str, rows: Sequence[tuple[Cell, ...]]) -
 
 
 def told(found: DataFrame, columns: str) -> set[tuple[Cell, ...]]:
-    rows = [tuple(row) for row in found.select(*columns.split()).collect()]
+    rows = cast("list[tuple[Cell, ...]]", [tuple(row) for row in found.select(*columns.split()).collect()])
     assert len(rows) == len(set(rows))
     return set(rows)
 
