@@ -143,3 +143,44 @@ def test_little_data_gets_a_spark_for_little_data(
 
     assert sum(part.rows for part in manifest.tables.values()) == 53
     assert asked == [(master, small)]
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "of_warning", "of_error", "nothing"),
+    [
+        ((), 1, 1, 0),
+        (("--fail-on", "warning"), 1, 1, 0),
+        (("--fail-on", "error"), 0, 1, 0),
+        (("--fail-on", "never"), 0, 0, 0),
+    ],
+)
+def test_what_was_found_is_the_exit_code(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fail_on: tuple[str, ...],
+    of_warning: int,
+    of_error: int,
+    nothing: int,
+) -> None:
+    pytest.importorskip("pyspark", reason="the extra `audit` is not installed")
+    from shardline.runtime.command import audit
+    from shardline.storage.audit.checks.base import Severity
+    from shardline.storage.audit.run import Outcome, Status, Summary
+
+    def end_of(severity: Severity, findings: int, status: Status = "ran") -> int:
+        outcome = Outcome(check="c", severity=severity, status=status, findings=findings)
+        summary = Summary(
+            run_id="r", taken_at_us=1, since_us=None, stores=(), rows={}, checks=[outcome], measures_failed={}
+        )
+
+        def run(*_: object) -> Summary:
+            return summary
+
+        monkeypatch.setattr(audit, "_run", run)
+        return operate("audit", "run", tmp_path, "--out", tmp_path / "out", *fail_on).exit_code
+
+    assert end_of(Severity.WARNING, 1) == of_warning
+    assert end_of(Severity.ERROR, 1) == of_error
+    assert end_of(Severity.ERROR, 0) == nothing
+    # What could not be run is no clean result, whatever was asked for.
+    assert end_of(Severity.WARNING, 0, "failed") == 2

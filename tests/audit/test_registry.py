@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from tests.kits.audited import make_chats
+from tests.kits.operated import operate
 
 pytest.importorskip("pyspark", reason="the extra `audit` is not installed")
 
@@ -86,6 +87,33 @@ def test_a_check_of_another_distribution_runs(
     assert (outcomes["hash_chain"].status, outcomes["hash_chain"].findings) == ("not_run", None)
     assert not summary.is_complete
     assert (summary.found(), summary.found(Severity.ERROR)) == (1, 0)
+
+
+def find_each(tables: Tables, limits: Limits) -> DataFrame:
+    """Two findings of a time, and one of none."""
+    at = fn.when(fn.col("id") == 1, 10).when(fn.col("id") == 2, 20)
+    return findings(tables["inbox"].where("id <= 3"), table="inbox", ref=fn.col("id"), at=at)
+
+
+def test_findings_from_before_a_time_are_left_out_and_a_report_is_made(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    make_chats(tmp_path / "a.db", chats=2)
+    export_store(tmp_path / "a.db", tmp_path / "x")
+    each = Check(
+        name="each", severity=Severity.ERROR, tables=("inbox",), keys=("ref_id",), doc="each", find=find_each
+    )
+    known = {"each": each}
+
+    summary = run_audit(Exported(spark, tmp_path / "x"), out, [each], known=known, since_us=15)
+
+    assert summary.since_us == 15
+    found = spark.read.parquet(str(out / "finding"))
+    assert {(row.ref_id, row.at) for row in found.collect()} == {("2", 20), ("3", None)}
+    ended = operate("audit", "report", out)
+    assert (ended.exit_code, ended.stdout) == (0, f"report: {out / 'report.html'}\n")
+    assert "each: 2" in (out / "report.html").read_text()
 
 
 @pytest.mark.parametrize(
