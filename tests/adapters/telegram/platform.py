@@ -83,10 +83,12 @@ async def telegram_platform(folder: Path) -> AsyncGenerator[TelegramPlatform]:
 
 
 @asynccontextmanager
-async def open_platform(script: Script | None = None) -> AsyncGenerator[TelegramPlatform]:
+async def open_platform(
+    script: Script | None = None, *, kind: type[TelegramPlatform] = TelegramPlatform
+) -> AsyncGenerator[TelegramPlatform]:
     """A server of its own."""
     async with open_sim(script) as server:
-        platform = TelegramPlatform(server)
+        platform = kind(server)
         try:
             yield platform
         finally:

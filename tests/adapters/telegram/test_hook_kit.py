@@ -10,9 +10,8 @@ import attrs
 import pytest
 
 from shardline.adapters.telegram import Telegram, Webhook
-from shardline.adapters.telegram.sim.server import open_sim
 from shardline.testing import KitCheck, adapter_kit
-from tests.adapters.telegram.platform import FREE, TelegramPlatform
+from tests.adapters.telegram.platform import FREE, TelegramPlatform, open_platform
 from tests.adapters.telegram.samples import TOKEN
 from tests.kits.ports import kept_port
 
@@ -33,14 +32,9 @@ class HookPlatform(TelegramPlatform):
 
 
 @asynccontextmanager
-async def hook_platform(folder: Path) -> AsyncGenerator[HookPlatform]:
-    async with open_sim(None) as server:
-        platform = HookPlatform(server)
-        try:
-            yield platform
-        finally:
-            for adapter in platform.opened:
-                await adapter.aclose()
+async def hook_platform(folder: Path) -> AsyncGenerator[TelegramPlatform]:
+    async with open_platform(kind=HookPlatform) as platform:
+        yield platform
 
 
 @pytest.mark.parametrize("check", adapter_kit(hook_platform, CAPS), ids=str)
