@@ -171,6 +171,9 @@ class Telegram:
                 raises.
         """
         failure: Exception | None = None
+        if not self._is_known and self._known.is_set():
+            # The start before came to nothing; of this one a send may wait to hear.
+            self._known = trio.Event()
         try:
             me = await self._meet(edge, task_status)
             facts = check_account(edge, me, self._lanes, adopts=self._adopts)
@@ -180,10 +183,8 @@ class Telegram:
             # Of the tasks beside the reading one; whoever runs this knows codes, and no groups.
             failure = crash_in(group) or group
         finally:
-            # Sends that still wait are told before they are cut off: of those nobody would know that nothing has left.
+            # No send waits for what nobody finds out any more, nor one that begins before the next start.
             self._known.set()
-            if not self._is_known:
-                self._known = trio.Event()
         if failure is not None:
             raise failure
 
@@ -272,8 +273,12 @@ class Telegram:
         return outcome_of(answer, call.address)
 
     async def _wait_known(self) -> bool:
-        """Wait for `run` to find out whose store it is; ends with `run` at the latest."""
-        with trio.move_on_after(self._start_wait_s):
+        """Wait for `run` to find out whose store it is; ends with `run` at the latest, and with nothing else.
+
+        Of a send that is cancelled nobody knows whether it has left; of one that waits here everybody does. So a
+        runtime that ends does not cut it off: `run` is cancelled with it, which ends the wait.
+        """
+        with trio.CancelScope(deadline=trio.current_time() + self._start_wait_s, shield=True):
             await self._known.wait()
         return self._is_known
 

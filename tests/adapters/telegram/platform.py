@@ -49,6 +49,7 @@ class TelegramPlatform:
         adopt_account: bool = False,
         webhook: Webhook | None = None,
         commands: Sequence[tuple[str, str]] | None = None,
+        start_wait_s: float = 5.0,
     ) -> Telegram:
         """One for a runtime; settings as of `Telegram`."""
         made = Telegram(
@@ -61,6 +62,7 @@ class TelegramPlatform:
             adopt_account=adopt_account,
             webhook=webhook,
             commands=commands,
+            start_wait_s=start_wait_s,
         )
         self.opened.append(made)
         return made

@@ -8,6 +8,8 @@ import trio.testing
 
 from shardline import Runtime
 from shardline.actors.errors import BusError
+from shardline.adapters.base import NotSent, Outbound, SendOutcome
+from shardline.adapters.kit.edge import FakeEdge
 from shardline.adapters.telegram.sim.script import Fault, Script
 from shardline.storage.memory import MemoryDatabase
 from shardline.storage.records import OutboxState
@@ -85,3 +87,50 @@ async def test_a_start_that_is_cut_off_leaves_what_waits_as_it_was() -> None:
             await over.wait()
         assert bot.sent() == []
         await check_all_is_sent(platform, database)
+
+
+def an_answer() -> Outbound:
+    return Outbound(
+        id=1,
+        channel="telegram",
+        conversation_key="tg:5",
+        address="5",
+        text="late",
+        idempotency_key="k",
+        part=0,
+        claim=1,
+        attempt=1,
+    )
+
+
+async def test_a_send_that_begins_behind_a_refused_start_is_told_at_once() -> None:
+    """Between that and the end of the runtime lies a moment; what began to wait in it was cut off, and uncertain."""
+    async with open_platform() as platform:
+        platform.bot.add_fault(Fault(method="getMe", kind="refuse", code=401))
+        adapter = platform.adapter(start_wait_s=100 * LIMIT_S)
+        with pytest.raises(BusError):
+            await adapter.run(FakeEdge(channel="telegram", prefix="tg"))
+        with trio.fail_after(LIMIT_S):
+            answer = await adapter.send(an_answer())
+        assert isinstance(answer, NotSent)
+        assert platform.bot.sent() == []
+
+
+async def test_a_send_that_waits_for_the_start_is_told_also_where_all_is_cut_off_at_once() -> None:
+    answers: list[SendOutcome] = []
+
+    async def send() -> None:
+        answers.append(await adapter.send(an_answer()))
+
+    async with open_platform() as platform:
+        platform.bot.add_fault(Fault(method="getMe", kind="hang"))
+        adapter = platform.adapter()
+        with trio.fail_after(LIMIT_S):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(send)
+                nursery.start_soon(adapter.run, FakeEdge(channel="telegram", prefix="tg"))
+                while not platform.bot.calls:
+                    await platform.bot.wait_called()
+                nursery.cancel_scope.cancel()
+        assert [type(answer) for answer in answers] == [NotSent]
+        assert platform.bot.sent() == []
