@@ -21,7 +21,6 @@ from ..storage.commands import (
     OutboxMove,
     Outcome,
     Refused,
-    Stored,
 )
 from .defaults import WARM_S
 from .emits import tell_arrival
@@ -85,6 +84,8 @@ class ShardActor(Actor[ShardMessage]):
         self._unsettled = 0
         self.held: Counter[Pool] = Counter()
         """Slots that this shard has reserved and that are not yet in a job, by pool."""
+        self.offers: set[Accepted] = set()
+        """Messages on their way through the journal to a lane, those offered to a run that crashed too."""
         self._sends: dict[int, Send] = {}
         self.inbox = ShardInbox(self, services)
         self.outbox = ShardOutbox(self, services, self._sends)
@@ -126,13 +127,16 @@ class ShardActor(Actor[ShardMessage]):
         self.flush_soon()
 
     def tell_accepted(self, message: Accepted) -> None:
-        """Leave word of a settled publish; without room an unclaimed row stays on disk."""
-        if message.epoch != self.epoch:
-            self._tell_late(message)
-        elif message.with_claim or len(self._mailbox) < _MAILBOX // 2:
+        """Leave word of a settled publish; without room an unclaimed row stays on disk.
+
+        So does one that was offered to the run that crashed, and stored after this run began to read: it may have been
+        read already, but cannot have been at work, for its claim settles after this.
+        """
+        self.offers.discard(message)
+        if message.epoch == self.epoch and (message.with_claim or len(self._mailbox) < _MAILBOX // 2):
             self.tell(message)
         else:
-            self.inbox.missed(message.row)
+            self.inbox.missed(message)
             self.flush_soon()
 
     def flush_soon(self) -> None:
@@ -278,16 +282,6 @@ class ShardActor(Actor[ShardMessage]):
         if message.epoch == self.epoch:
             self.inbox.accepted(message)
 
-    def _tell_late(self, message: Accepted) -> None:
-        """Offered to the run that crashed, which took token and slot along, and stored after this run began to read.
-
-        The row may have been read already, but cannot have been at work: its claim settles after this.
-        """
-        if isinstance(message.outcome, Stored):
-            record = message.row.record
-            self.inbox.lanes.miss(record.conversation_key, record.seq)
-            self.flush_soon()
-
     def _handle_turn_ended(self, message: TurnEnded) -> None:
         if message.turn.epoch == self.epoch:
             self.inbox.turn_ended(message)
@@ -337,6 +331,10 @@ class ShardActor(Actor[ShardMessage]):
         self.lease = Claim(self.number, self.epoch)
         self._unsettled = 0
         self._flush_told = False
+        for offer in self.offers:
+            # Its token goes back with all others; in its conversation it counts as before.
+            offer.row.holds_token = False
+            inbox.lanes.open(offer.row.record.conversation_key).arriving += 1
         for turn in turns:
             if turn.holds_slot:
                 turn.holds_slot = False

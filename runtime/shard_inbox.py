@@ -72,6 +72,7 @@ class ShardInbox:
             if pool.try_reserve():
                 shard.held[pool] += 1
                 lane.busy = lane.paused = accept.with_claim = True
+        shard.offers.add(accept)
         return accept
 
     def accepted(self, message: Accepted) -> None:
@@ -113,13 +114,15 @@ class ShardInbox:
 
         self._shard.submit_moves(inbox=(move,), then=then)
 
-    def missed(self, row: QueuedRow) -> None:
-        """An accepted row that the shard's mailbox has no room for stays on disk."""
+    def missed(self, message: Accepted) -> None:
+        """What was offered is settled, and nobody will be told: a row that was stored stays on disk."""
+        row = message.row
         lane = self.lanes.open(row.record.conversation_key)
         lane.arriving -= 1
         self._free_token(lane, row)
-        self.lanes.note(lane, row.seq)
-        self.lanes.leave_on_disk(lane)
+        if isinstance(message.outcome, Stored):
+            self.lanes.note(lane, row.seq)
+            self.lanes.leave_on_disk(lane)
         self.lanes.settle(lane)
 
     def arrived(self, row: QueuedRow) -> None:
