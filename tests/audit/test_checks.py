@@ -9,6 +9,7 @@ import pytest
 
 from tests.kits.audited import (
     DEAD_ROWS,
+    EVENTS,
     Fault,
     make_chats,
     make_killed_store,
@@ -35,7 +36,7 @@ def test_each_check_finds_its_faults_and_no_others(spark: SparkSession, tmp_path
     exports = tmp_path / "exports"
     clean = make_killed_store(tmp_path / "clean")
     rows, chains = tmp_path / "rows.db", tmp_path / "chains.db"
-    make_chats(rows, chats=12, dead=DEAD_ROWS)
+    make_chats(rows, chats=12, dead=DEAD_ROWS, events=EVENTS)
     make_chats(chains, chats=12)
     wanted = {"clean": set[Fault](), "rows": spoil_rows(rows), "chains": spoil_chains(chains)}
     wanted["chains"] |= overlap(rows, chains)
