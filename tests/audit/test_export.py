@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from shardline.actors.errors import BusError, Code
-from tests.kits.audited import make_chats
+from tests.kits.audited import Tampered, make_chats
 
 pytest.importorskip("pyarrow", reason="the extra `audit` is not installed")
 
@@ -79,6 +79,26 @@ def test_a_second_export_adds_what_has_changed(tmp_path: Path) -> None:
     assert {same.tables[name].rows for name in ("inbox", "outbox", "history", "event")} == {0}
     assert [row["id"] for row in rows_of(tmp_path / "x", third, "outbox")] == [3]
     assert [one.number for one in read_manifests(tmp_path / "x")] == [1, 2, 3]
+
+
+def test_an_event_that_takes_its_place_late_is_exported(tmp_path: Path) -> None:
+    """Its id was drawn before that of one that is exported already: by another shard, or for a relay."""
+    store, exports = tmp_path / "a.db", tmp_path / "x"
+    make_chats(store, chats=1, events=2)
+    with Tampered(store, relink=False) as early:
+        early.run("UPDATE event SET id = 5 WHERE id = 2")
+        early.run("UPDATE store_commit SET next_event_id = 6")
+    export_store(store, exports)
+    with Tampered(store, relink=False) as late:
+        late.run(
+            "INSERT INTO event (id, shard, topic, part, off, ts, codec, body)"
+            " SELECT 3, shard, topic, part, off + 1, ts, codec, body FROM event WHERE id = 5"
+        )
+    second = export_store(store, exports)
+    third = export_store(store, exports)
+
+    assert [(row["id"], row["off"]) for row in rows_of(exports, second, "event")] == [(3, 2)]
+    assert rows_of(exports, third, "event") == []
 
 
 def test_an_older_store_is_refused(tmp_path: Path) -> None:

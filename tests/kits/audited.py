@@ -272,7 +272,8 @@ def spoil_rows(path: Path) -> set[Fault]:
         store.run("DROP TABLE event")
         store.run("ALTER TABLE other RENAME TO event")
         store.run(
-            "INSERT INTO event (id, shard, topic, part, off, ts) SELECT id + 9, shard, topic, part, off, ts FROM event WHERE off = 4"
+            "INSERT INTO event (id, shard, topic, part, off, ts)"
+            " SELECT id + 9, shard, topic, part, off, ts FROM event WHERE off = 4"
         )
         return {
             ("answer_without_message", "19"),
