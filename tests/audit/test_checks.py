@@ -58,9 +58,9 @@ def test_each_check_finds_its_faults_and_no_others(spark: SparkSession, tmp_path
     assert summary.is_complete
     assert summary == read_summary(tmp_path / "out")
     table = spark.read.parquet(str(tmp_path / "out/summary"))
-    names = ("check", "severity", "status", "rows_scanned", "findings", "seconds", "error")
-    assert [tuple(row) for row in table.select("run_id", *names).collect()] == [
-        (summary.run_id, *(getattr(one, name) for name in names)) for one in summary.checks
+    columns = ("check", "severity", "status", "rows_scanned", "findings", "seconds", "error")
+    assert [tuple(row) for row in table.select("run_id", *columns).collect()] == [
+        (summary.run_id, *(getattr(one, name) for name in columns)) for one in summary.checks
     ]
     assert {row[0] for row in table.select("status").collect()} == {"ran", "not_run"}
     assert {one.check for one in summary.checks if one.status == "not_run"} == ALL_CHECKS.keys() - {

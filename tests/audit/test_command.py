@@ -60,6 +60,23 @@ def test_a_store_that_is_not_there_is_exit_2(tmp_path: Path) -> None:
     assert not (tmp_path / "x").exists()
 
 
+def test_two_stores_are_exported_by_one_command(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="the extra `audit` is not installed")
+    from shardline.storage.audit.manifest import read_manifests
+
+    stores = [tmp_path / "a.db", tmp_path / "b.db"]
+    for chats, store in enumerate(stores, 1):
+        make_chats(store, chats=chats)
+    ended = operate("audit", "export", *stores, "--to", tmp_path / "x")
+
+    assert ended.exit_code == 0, ended.stderr
+    assert all(f"{store}: " in ended.stderr for store in stores)
+    exports = read_manifests(tmp_path / "x")
+    assert sorted(one.tables["inbox"].rows for one in exports) == [2, 4]
+    assert len({one.store for one in exports}) == 2
+    assert {one.number for one in exports} == {1}
+
+
 def test_a_folder_without_exports_is_exit_2(tmp_path: Path) -> None:
     pytest.importorskip("pyspark", reason="the extra `audit` is not installed")
     ended = operate("audit", "run", tmp_path, "--out", tmp_path / "out")
