@@ -77,12 +77,20 @@ def test_a_killed_worker_changes_no_count(tmp_path: Path) -> None:
         finally:
             driver.kill()
             driver.wait(20)
-        # The command itself, on what is left of the cluster.
+        # The command itself, on what is left of the cluster; Spark's own settings are where Spark looks for them.
+        settings = tmp_path / "conf"
+        settings.mkdir()
+        (settings / "spark-defaults.conf").write_text("spark.sql.shuffle.partitions 4\n")
         asked = ("duplicate_sends", "log_gaps")
         command = [sys.executable, "-m", "shardline", "audit", "run", str(exports), "--master", cluster.url]
         command += ["--out", str(tmp_path / "told"), "--checks", ",".join(asked)]
         told = subprocess.run(
-            command, env=dict(cluster.environ), capture_output=True, text=True, check=False, timeout=400
+            command,
+            env={**cluster.environ, "SPARK_CONF_DIR": str(settings)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=400,
         )
 
     assert told.returncode == 1, told.stderr
