@@ -29,7 +29,7 @@ from shardline.storage.audit.run import run_audit
 from shardline.storage.audit.session import open_session
 from shardline.storage.audit.tables import TABLES
 
-OFF: Final = ("inbox_unanswered", "dead_letter_growth")
+OFF: Final = ("inbox_unanswered", "dead_letter_growth", "log_gaps", "answer_without_message")
 """Left out: fifteen are timed."""
 MOST_S: Final = 60
 MOST_ROWS_M: Final = 15

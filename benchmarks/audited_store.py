@@ -38,6 +38,8 @@ FAULTS: Final = (
     "double_ownership",
     "shared_conversation",
     "dead_letter_growth",
+    "log_gaps",
+    "answer_without_message",
     "state_violations",
     "impossible_rows",
     "reconciliation",
@@ -69,6 +71,7 @@ _OUTBOX: Final = _insert(
     " platform_message_id generation created_at updated_at last_attempt_at sent_at next_attempt_at uncertain_since"
     " errors change_seq inbox_id codec body",
 )
+_EVENT: Final = _insert("event", "id shard topic part off ts codec body")
 _HISTORY: Final = _insert("history", 'shard hseq kind identity "from" "to" event claim at code instance h')
 
 Row = tuple[int | str | bytes | None, ...]
@@ -81,7 +84,7 @@ class Made:
     """What was made.
 
     Attributes:
-        rows: Over the exported tables that grow.
+        rows: Messages, sends, and history.
         faults: What an audit must find in this store.
     """
 
@@ -130,8 +133,10 @@ class _Filler:
         self._linker = Linker()
         self._heads: dict[int, tuple[int, bytes]] = dict.fromkeys(range(SHARDS), (0, FIRST_HEAD))
         self._seq = [0] * SHARDS
+        self._offsets = [0] * SHARDS
         self._swapped: dict[tuple[str, int], int] = {}
         self._history: list[Row] = []
+        self._events: list[Row] = []
         self._anchors: list[tuple[int, int, bytes, int]] = []
         self._found: set[Fault] = set()
         self._rows = 0
@@ -152,6 +157,7 @@ class _Filler:
         run("BEGIN IMMEDIATE")
         for first in range(1, self._messages + 1, _BLOCK):
             self._write(list(self._block(first, min(first + _BLOCK, self._messages + 1))))
+        self._database.executemany(_EVENT, self._events)
         self._database.executemany(
             "INSERT INTO anchor (shard, hseq, h, at) VALUES (?, ?, ?, ?)", self._anchors
         )
@@ -163,26 +169,26 @@ class _Filler:
         last = self._messages + 1
         run(
             "UPDATE store_commit SET commit_seq = commit_seq + 1, change_seq = ?, next_inbox_id = ?,"
-            " next_outbox_id = ?",
-            (4 * last, last, last),
+            " next_outbox_id = ?, next_event_id = ?",
+            (4 * last, last, last, len(self._events) + 1),
         )
         run("COMMIT")
         self._database.close()
         return Made(rows=self._rows, faults=frozenset(self._found))
 
-    def _write(self, rows: list[tuple[Row, Row | None]]) -> None:
+    def _write(self, rows: list[tuple[Row | None, Row | None]]) -> None:
         many = self._database.executemany
-        many(_INBOX, [inbox for inbox, _ in rows])
+        many(_INBOX, [inbox for inbox, _ in rows if inbox is not None])
         many(_OUTBOX, [outbox for _, outbox in rows if outbox is not None])
         many(_HISTORY, self._history)
-        self._rows += len(rows) + sum(outbox is not None for _, outbox in rows) + len(self._history)
+        self._rows += sum(row is not None for both in rows for row in both) + len(self._history)
         self._history.clear()
 
-    def _block(self, first: int, end: int) -> Iterator[tuple[Row, Row | None]]:
+    def _block(self, first: int, end: int) -> Iterator[tuple[Row | None, Row | None]]:
         for n in range(first, end):
             yield self._message(n, "dead" if n in self._dead else self._plan.get(n, ""))
 
-    def _message(self, n: int, fault: str) -> tuple[Row, Row | None]:
+    def _message(self, n: int, fault: str) -> tuple[Row | None, Row | None]:
         is_shared = fault in _SHARED
         key = f"both-{n}" if is_shared else f"{self._name}-{n % self._conversations}"
         shard = shard_of(key, SHARDS)
@@ -204,6 +210,8 @@ class _Filler:
         )
         if fault in {"double_ownership", "hash_chain"}:
             self._found.add((fault, done))
+        if fault == "log_gaps":
+            self._found.add((fault, self._log(n, shard, at)))
         if fault == "sequence_gaps":
             self._found.add((fault, self._skip(shard)))
         if is_shared and self._is_second:
@@ -215,8 +223,13 @@ class _Filler:
         if fault == "dead":
             dead_at = self._begun_us - 25 * HOUR_US * (self._dead[n] + 1)
             self._found.add(("dead_letter_growth", f"fake/{dead_at}"))
+        if fault == "answer_without_message":
+            self._found.add((fault, str(n)))
+            return None, self._answer(n, shard, key, outbox_seq, at, fault)
+        offset = self._offsets[shard]
+        self._offsets[shard] += 1
         inbox = (
-            *(n, shard, inbox_seq, "chat.message", shard, n, "fake", key, outcome, claim, 0, 0, 0, 0, 2),
+            *(n, shard, inbox_seq, "chat.message", shard, offset, "fake", key, outcome, claim, 0, 0, 0, 0, 2),
             *(
                 at,
                 at,
@@ -297,6 +310,13 @@ class _Filler:
         if hseq % ANCHOR_ROWS == 0:
             self._anchors.append((shard, hseq, h, at))
         return f"{shard}/{hseq}"
+
+    def _log(self, n: int, shard: int, at: int) -> str:
+        """A log whose second event is gone."""
+        topic = f"news-{n}"
+        for offset in (0, 2):
+            self._events.append((len(self._events) + 1, shard, topic, 0, offset, at, 1, b""))
+        return f"{topic}/0/1"
 
     def _skip(self, shard: int) -> str:
         """A row that was there and is gone; what it was about is nowhere else."""

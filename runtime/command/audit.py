@@ -13,7 +13,7 @@ from ..exit_code import ExitCode
 from .arguments import now_us, parse_time
 from .audit_chain import verify_chain
 from .audit_results import show_results
-from .audit_spark import STOPPED, folders_argument, master_option, need, reading, spark_problems
+from .audit_spark import STOPPED, folders_argument, master_option, need, reading, spark_problems, ui_option
 from .audit_watch import watch
 from .group import Group
 from .options import TEXT
@@ -22,7 +22,7 @@ from .problem import Problem
 from .screen import counting_bar, notice
 
 if TYPE_CHECKING:
-    from ...storage.audit.run import Summary
+    from ...storage.audit.summary import Summary
 
 _PATH: Final = click.Path(path_type=Path)
 _stores = click.argument("stores", nargs=-1, required=True, type=_PATH)
@@ -79,12 +79,19 @@ def export(stores: tuple[Path, ...], folder: Path) -> None:
 @_since
 @_fail_on
 @master_option
+@ui_option
 def run(
-    folders: tuple[Path, ...], out: Path, checks: str | None, since: str | None, fail_on: str, master: str
+    folders: tuple[Path, ...],
+    out: Path,
+    checks: str | None,
+    since: str | None,
+    fail_on: str,
+    master: str,
+    ui: bool,
 ) -> None:
     """Run checks over folders of exports, or over folders of such folders."""
     need("pyspark", "pyarrow")
-    summary = _run(folders, out, checks, since, master)
+    summary = _run(folders, out, checks, since, master, ui)
     notice(f"results: {out}; `shardline audit report {out}` makes a page of them")
     _end(summary, fail_on)
 
@@ -105,6 +112,7 @@ def report(out: Path, page: Path | None) -> None:
 @_since
 @_fail_on
 @master_option
+@ui_option
 def everything(
     stores: tuple[Path, ...],
     out: Path | None,
@@ -112,13 +120,14 @@ def everything(
     since: str | None,
     fail_on: str,
     master: str,
+    ui: bool,
 ) -> None:
     """Export, run and report in one go."""
     need("pyspark", "pyarrow")
     with TemporaryDirectory(prefix="shardline-audit-") as work:
         _export(stores, Path(work) / "export")
         place = Path(work) / "out" if out is None else out
-        summary = _run((Path(work) / "export",), place, checks, since, master)
+        summary = _run((Path(work) / "export",), place, checks, since, master, ui)
         if out is not None:
             _report(out, out / "report.html")
     _end(summary, fail_on)
@@ -164,7 +173,9 @@ def _export(stores: tuple[Path, ...], folder: Path) -> None:
         notice(f"{store}: {rows:,} rows, export {manifest.number} of store {manifest.store}")
 
 
-def _run(folders: tuple[Path, ...], out: Path, checks: str | None, since: str | None, master: str) -> Summary:
+def _run(
+    folders: tuple[Path, ...], out: Path, checks: str | None, since: str | None, master: str, ui: bool
+) -> Summary:
     from ...storage.audit.checks.registry import known_checks, pick_checks  # noqa: PLC0415
     from ...storage.audit.run import run_audit  # noqa: PLC0415
 
@@ -172,7 +183,10 @@ def _run(folders: tuple[Path, ...], out: Path, checks: str | None, since: str | 
     with spark_problems():
         known = known_checks()
         picked = pick_checks(None if checks is None else checks.split(","), known)
-        with reading(folders, master) as (exported, is_asked_to_stop), counting_bar("checks") as progress:
+        with (
+            reading(folders, master, ui=ui) as (exported, is_asked_to_stop),
+            counting_bar("checks") as progress,
+        ):
             summary = run_audit(
                 exported,
                 out,

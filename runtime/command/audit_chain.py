@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import click
 
 from ..exit_code import ExitCode
-from .audit_spark import folders_argument, master_option, need, reading, spark_problems
+from .audit_spark import folders_argument, master_option, need, reading, spark_problems, ui_option
 from .heads import read_heads
 from .output import show_table
 from .problem import Problem
@@ -31,7 +31,8 @@ _MOST_SHOWN = 100
     help="Heads of one store kept elsewhere, which its chains must hold; may be given again.",
 )
 @master_option
-def verify_chain(folders: tuple[Path, ...], heads: tuple[Path, ...], master: str) -> None:
+@ui_option
+def verify_chain(folders: tuple[Path, ...], heads: tuple[Path, ...], master: str, ui: bool) -> None:
     """Check the hash chains of exports.
 
     Each segment between two anchors is checked by itself, so Spark checks many at once. A chain that was cut off or
@@ -50,7 +51,7 @@ def verify_chain(folders: tuple[Path, ...], heads: tuple[Path, ...], master: str
     with (
         TemporaryDirectory(prefix="shardline-audit-") as work,
         spark_problems(),
-        reading(folders, master) as (exported, is_asked_to_stop),
+        reading(folders, master, ui=ui) as (exported, is_asked_to_stop),
         counting_bar("checks") as progress,
     ):
         summary = run_audit(

@@ -11,7 +11,7 @@ from .output import show_table
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ...storage.audit.run import Summary
+    from ...storage.audit.summary import Summary
 
 _MOST: Final = 10
 """Findings of one check that are shown; the folder has them all."""

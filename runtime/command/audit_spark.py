@@ -13,8 +13,11 @@ import click
 from .audit_stop import asked_to_stop
 from .options import TEXT
 from .problem import Problem
+from .screen import notice
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from ...storage.audit.exported import Exported
 
 _PATH: Final = click.Path(path_type=Path)
@@ -22,6 +25,10 @@ _PATH: Final = click.Path(path_type=Path)
 folders_argument = click.argument("folders", nargs=-1, required=True, type=_PATH)
 master_option = click.option(
     "--master", type=TEXT, default="local[*]", show_default=True, help="Where Spark runs."
+)
+
+ui_option = click.option(
+    "--ui", is_flag=True, help="Serve Spark's own page while it runs; its address is on standard error."
 )
 
 STOPPED: Final = "ended by a signal; nothing of it was kept"
@@ -58,7 +65,9 @@ def spark_problems() -> Generator[None]:
 
 
 @contextmanager
-def reading(folders: Sequence[Path], master: str) -> Generator[tuple[Exported, Callable[[], bool]]]:
+def reading(
+    folders: Sequence[Path], master: str, *, ui: bool = False
+) -> Generator[tuple[Exported, Callable[[], bool]]]:
     """Exports as Spark reads them, and whether a signal has come; Spark ends with the block.
 
     Whoever is told of one ends what is under way: from then on Spark says nothing of it.
@@ -77,7 +86,7 @@ def reading(folders: Sequence[Path], master: str) -> Generator[tuple[Exported, C
     exports = read_exports(folders).values()
     rows = sum(part.rows for many in exports for one in many for part in one.tables.values())
     with asked_to_stop() as asked:
-        spark = open_session(master, small=is_local(master) and rows <= _FEW_ROWS)
+        spark = open_session(master, small=is_local(master) and rows <= _FEW_ROWS, ui=ui)
 
         def is_asked_to_stop() -> bool:
             stops = asked.is_set()
@@ -89,10 +98,18 @@ def reading(folders: Sequence[Path], master: str) -> Generator[tuple[Exported, C
             asked.listen()
             if asked.is_set():
                 raise Stopped
+            tell_page(spark)
             yield Exported(spark, *folders), is_asked_to_stop
         finally:
             hush(spark)
             spark.stop()
 
 
-__all__ = ["folders_argument", "master_option", "need", "reading", "spark_problems"]
+def tell_page(spark: SparkSession) -> None:
+    """Say where Spark's own page is, if it was asked for."""
+    url = spark.sparkContext.uiWebUrl
+    if url is not None:
+        notice(f"Spark's page: {url}")
+
+
+__all__ = ["folders_argument", "master_option", "need", "reading", "spark_problems", "tell_page", "ui_option"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from ..exit_code import ExitCode
-from .audit_spark import master_option, need, spark_problems
+from .audit_spark import master_option, need, spark_problems, tell_page, ui_option
 from .audit_stop import asked_to_stop
 from .paths import check_store
 from .problem import Problem
@@ -42,7 +42,8 @@ _MOST_TURNS: Final = 30
 )
 @click.option("--once", is_flag=True, help="Look at what is there now, then end.")
 @master_option
-def watch(stores: tuple[Path, ...], out: Path, every_s: float, once: bool, master: str) -> None:
+@ui_option
+def watch(stores: tuple[Path, ...], out: Path, every_s: float, once: bool, master: str, ui: bool) -> None:
     """Follow the history of live stores, with the checks that need nothing else.
 
     It goes on until it is stopped, and then where it was. A store that was replaced or put back ends it.
@@ -68,8 +69,9 @@ def watch(stores: tuple[Path, ...], out: Path, every_s: float, once: bool, maste
 
     problem: str | None = None
     with spark_problems():
-        spark = open_session(master)
+        spark = open_session(master, ui=ui)
         try:
+            tell_page(spark)
             query = start_watch(spark, stores, out, tell, every_s=None if once else every_s)
             if not once:
                 notice(f"watching; looks every {every_s:g} seconds, Ctrl-C ends it")

@@ -256,6 +256,11 @@ class ParquetFile:
         self._writer.close()
 
 
+def write_table(path: Path, table: Batch) -> None:
+    """A table as a file of its own."""
+    cast("Callable[..., None]", _parquet.write_table)(table, path, write_page_checksum=True)
+
+
 def count_rows(folder: Path) -> int:
     """How many rows the Parquet files of a folder hold, by what they say of themselves."""
     read = cast("Callable[[Path], _FileMetadata]", _parquet.read_metadata)

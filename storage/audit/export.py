@@ -33,6 +33,7 @@ _MOST_OPEN: Final = 64
 """Partitions written at once; more take turns."""
 _NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 _SEQUENCE: Final = {"inbox": "change_seq", "outbox": "change_seq", "history": "hseq", "event": "id"}
+_LOGS: Final = "SELECT topic || '/' || part, max(off) FROM event GROUP BY topic, part"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 Progress = Callable[[int, int], None]
@@ -114,9 +115,8 @@ class _Export:
             for name in TABLES
         }
         heads = cast("list[tuple[int, int, bytes]]", ask("SELECT shard, hseq, h FROM shard").fetchall())
-        [(change_seq, next_event_id)] = cast(
-            "list[tuple[int, int]]", ask("SELECT change_seq, next_event_id FROM store_commit").fetchall()
-        )
+        [(change_seq,)] = cast("list[tuple[int]]", ask("SELECT change_seq FROM store_commit").fetchall())
+        logs = cast("list[tuple[str, int]]", ask(_LOGS).fetchall())
         meta = self._snapshot.meta
         manifest = Manifest(
             store=meta.uuid,
@@ -126,8 +126,8 @@ class _Export:
             taken_at_us=self._snapshot.taken_at_us,
             commit_seq=meta.commit_seq,
             change_seq=change_seq,
-            next_event_id=next_event_id,
             heads={str(shard): (hseq, h.hex()) for shard, hseq, h in heads},
+            logs=dict(logs),
             tables=tables,
         )
         write_manifest(self._folder, manifest)
@@ -151,7 +151,10 @@ class _Export:
             # Ids of this file may be used again after a prune; the numbers of the chains never are.
             known = json.dumps({shard: head[0] for shard, head in before.heads.items()})
             return "hseq > coalesce(json_extract(?, '$.\"' || shard || '\"'), 0)", (known,)
-        return "id >= ?", (before.next_event_id,)
+        # An event takes its place in the log later than its id: ids may still come below one that was exported.
+        return "off > coalesce(json_extract(?, '$.\"' || topic || '/' || part || '\"'), -1)", (
+            json.dumps(before.logs),
+        )
 
     def _take_part(self, job: int, table: Table, stretch: Stretch) -> TablePart:
         """Write a part, unless the export is over; nothing is taken away while one is written."""

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
-from importlib import import_module
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as fn
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
-from .arrow import ArrowSchema, table_of
+from .arrow import table_of
 from .manifest import BadExport, Manifest, newest, parts_of, read_exports
-from .schemas import spark_schema
+from .schemas import spark_schema, to_arrow
 from .tables import TABLES, Growth
-
-# Its answer has a type of Arrow's, which brings none.
-_arrow_schema: Final = cast(
-    "Callable[[StructType], ArrowSchema]", import_module("pyspark.sql.pandas.types").to_arrow_schema
-)
 
 STORES: Final = StructType(
     [
@@ -115,4 +109,4 @@ def make_frame(spark: SparkSession, rows: Sequence[tuple[object, ...]], schema: 
     It is a part of the plan. Out of plain rows Spark would make one that a Python process reads anew at each use.
     """
     # One of its overloads takes what pandas, which brings no types, makes.
-    return spark.createDataFrame(table_of(rows, _arrow_schema(schema)), schema)  # pyright: ignore[reportUnknownMemberType]
+    return spark.createDataFrame(table_of(rows, to_arrow(schema)), schema)  # pyright: ignore[reportUnknownMemberType]

@@ -14,8 +14,10 @@ from attrs import validators
 from ...actors.system import sync_file
 from .tables import TABLES, Growth
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 _FOLDER: Final = "manifest"
+_OTHER_VERSION: Final = "was made by another version of shardline"
+_AGAIN: Final = "export the store again into a new folder, with the version that audits it"
 _Make = Callable[..., object]
 _IS_COUNT: Final = validators.and_(validators.instance_of(int), validators.ge(0))
 _IS_NUMBER: Final = validators.instance_of(int)
@@ -36,10 +38,7 @@ class OtherColumns(BadExport):
     """
 
     def __init__(self, path: Path, table: str, what: str) -> None:
-        super().__init__(
-            f"{path} was made by another version of shardline: {table} {what}; export the store again into a new"
-            " folder, with the version that audits it"
-        )
+        super().__init__(f"{path} {_OTHER_VERSION}: {table} {what}; {_AGAIN}")
         self.table = table
 
 
@@ -68,6 +67,7 @@ class Manifest:
     Attributes:
         number: Counts the exports of the store into this folder, from 1.
         heads: By shard, the number and the hash (hex) of the last history row.
+        logs: By `topic/part` of events, the last offset.
     """
 
     store: str = attrs.field(validator=_IS_TEXT)
@@ -77,8 +77,8 @@ class Manifest:
     taken_at_us: int = attrs.field(validator=_IS_NUMBER)
     commit_seq: int = attrs.field(validator=_IS_COUNT)
     change_seq: int = attrs.field(validator=_IS_COUNT)
-    next_event_id: int = attrs.field(validator=_IS_COUNT)
     heads: Mapping[str, tuple[int, str]]
+    logs: Mapping[str, int] = attrs.field(validator=validators.deep_mapping(_IS_TEXT, _IS_NUMBER))
     tables: Mapping[str, TablePart]
 
 
@@ -174,11 +174,11 @@ def _read(path: Path) -> Manifest:
 def _parse(path: Path) -> Manifest:
     record = cast("dict[str, object]", json.loads(path.read_text()))
     if record.pop("format") != FORMAT:
-        raise BadExport(f"{path} is of another version")
+        raise BadExport(f"{path} {_OTHER_VERSION}; {_AGAIN}")
     tables = cast("dict[str, dict[str, object]]", record.pop("tables"))
     heads = cast("dict[str, list[object]]", record.pop("heads"))
     if tables.keys() != TABLES.keys():
-        raise BadExport(f"{path} names other tables")
+        raise BadExport(f"{path} {_OTHER_VERSION}; {_AGAIN}")
     for name, said in tables.items():
         _check_columns(path, name, said.get("columns"))
     make = cast("_Make", Manifest)

@@ -13,7 +13,7 @@ from .charts import Bar, Point, bars, plot, show_time
 from .checks.base import Severity
 from .checks.registry import ALL_CHECKS
 from .manifest import BadExport
-from .run import Outcome, Summary, read_summary
+from .summary import Outcome, Summary, read_summary
 
 _MOST_ROWS: Final = 50
 """Rows of one table that the page shows."""

@@ -2,19 +2,19 @@
 
 OUT/finding/check=<name>/*.parquet    one row a finding
 OUT/measure/<name>/*.parquet          counts and times
-OUT/summary.json                      what ran, what it read, what it found; written last
+OUT/summary/*.parquet                 one row a check: what it read, what it found
+OUT/summary.json                      the same, and what ran; written last
 """
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from importlib import import_module
 from pathlib import Path
-from typing import Final, Literal, Protocol, cast
+from typing import Final, Protocol, cast
 
 import attrs
 from pyspark.errors import PySparkException
@@ -23,15 +23,14 @@ from pyspark.sql import functions as fn
 
 from ...actors.identifiers import new_uuid7
 from .arrow import count_rows
-from .checks.base import DEFAULT_LIMITS, Check, Limits, Measure, Severity
+from .checks.base import DEFAULT_LIMITS, Check, Limits, Measure
 from .checks.registry import ALL_CHECKS, ALL_MEASURES
 from .checks.shared import SHARED, sharing
 from .manifest import BadExport
 from .schemas import FINDING
+from .summary import FILE, TABLE, Outcome, Summary, is_ours, write_summary
 
-SUMMARY: Final = "summary.json"
-_BEGINS: Final = b'{\n "run_id": "'
-_FOLDERS: Final = ("finding", "measure")
+_FOLDERS: Final = ("finding", "measure", TABLE)
 _AT_ONCE: Final = 3
 """Checks and measures that run side by side."""
 # The bridge to the JVM brings no types.
@@ -40,61 +39,9 @@ _FAILURES: Final = (PySparkException, cast("type[Exception]", import_module("py4
 _TURN_S: Final = 0.1
 _MOST_TURNS: Final = 300
 
-Status = Literal["ran", "failed", "not_run"]
-
 
 class Stopped(Exception):
     """A run was asked to end, and has; what it had written is gone."""
-
-
-@attrs.frozen(kw_only=True)
-class Outcome:
-    """What became of one check.
-
-    Attributes:
-        status: `ran`; `failed`, it could not be carried out; `not_run`, nobody asked for it.
-        rows_scanned: Over the tables it reads; None unless it ran, and so is `findings`.
-        error: Why it failed.
-    """
-
-    check: str
-    severity: Severity
-    status: Status
-    rows_scanned: int | None = None
-    findings: int | None = None
-    seconds: float = 0.0
-    error: str | None = None
-
-
-@attrs.frozen(kw_only=True)
-class Summary:
-    """One run.
-
-    Attributes:
-        rows: By table: read, which is what the manifests say.
-        measures_failed: Measures that could not be taken, and why.
-    """
-
-    run_id: str
-    taken_at_us: int
-    since_us: int | None
-    stores: Sequence[str]
-    rows: dict[str, int]
-    checks: Sequence[Outcome]
-    measures_failed: dict[str, str]
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether everything that was asked for ran."""
-        return not self.measures_failed and all(one.status != "failed" for one in self.checks)
-
-    def found(self, least: Severity = Severity.WARNING) -> int:
-        """How many findings there are of this severity or a worse one."""
-        return sum(
-            one.findings or 0
-            for one in self.checks
-            if least is Severity.WARNING or one.severity is Severity.ERROR
-        )
 
 
 class Audited(Protocol):
@@ -213,27 +160,8 @@ def _carry_out(
         ],
         measures_failed=failed,
     )
-    (out / SUMMARY).write_text(json.dumps(attrs.asdict(summary), indent=1) + "\n")
+    write_summary(out, summary)
     return summary
-
-
-def read_summary(out: Path) -> Summary:
-    """What a run wrote.
-
-    Raises:
-        BadExport: the folder holds no finished run.
-    """
-    try:
-        record = cast("dict[str, object]", json.loads((out / SUMMARY).read_text()))
-        checks = cast("list[dict[str, object]]", record.pop("checks"))
-        make = cast("Callable[..., Summary]", Summary)
-        outcome = cast("Callable[..., Outcome]", Outcome)
-        return make(
-            **record,
-            checks=[outcome(**{**one, "severity": Severity(cast("str", one["severity"]))}) for one in checks],
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BadExport(f"{out} holds no finished run: {error}") from error
 
 
 class _Run:
@@ -330,28 +258,19 @@ def _all_of(
 
 
 def _make_room(out: Path) -> None:
-    if out.exists() and any(out.iterdir()) and not _is_ours(out / SUMMARY):
+    if out.exists() and any(out.iterdir()) and not is_ours(out / FILE):
         raise FileExistsError(f"{out} holds something else than an audit; give a new folder")
     _remove(out)
     out.mkdir(parents=True, exist_ok=True)
     # From here on the folder is known as ours, also after a run that was cut off.
-    (out / SUMMARY).touch()
+    (out / FILE).touch()
 
 
 def _remove(out: Path) -> None:
     """Take away what a run writes."""
     for name in _FOLDERS:
         shutil.rmtree(out / name, ignore_errors=True)
-    (out / SUMMARY).unlink(missing_ok=True)
-
-
-def _is_ours(summary: Path) -> bool:
-    """A run's own: whole, cut off while it was written, or empty as it is before."""
-    if not summary.is_file():
-        return False
-    with summary.open("rb") as file:
-        found = file.read(len(_BEGINS))
-    return _BEGINS.startswith(found)
+    (out / FILE).unlink(missing_ok=True)
 
 
 def in_one_line(error: Exception) -> str:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Final, cast
 
-from pyspark.sql.types import BinaryType, DataType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, DataType, DoubleType, LongType, StringType, StructField, StructType
 
+from .arrow import ArrowSchema
 from .tables import Kind, Table
 
 _TYPES: Final[Mapping[Kind, type[DataType]]] = {"int": LongType, "text": StringType, "blob": BinaryType}
+
+# Its answer has a type of Arrow's, which brings none.
+to_arrow: Final = cast(
+    "Callable[[StructType], ArrowSchema]", import_module("pyspark.sql.pandas.types").to_arrow_schema
+)
 
 FINDING: Final = StructType(
     [
@@ -23,6 +30,20 @@ FINDING: Final = StructType(
     ]
 )
 """What every check finds: the place, the time in microseconds where one is known, and a JSON object."""
+
+OUTCOME: Final = StructType(
+    [
+        StructField("run_id", StringType()),
+        StructField("check", StringType()),
+        StructField("severity", StringType()),
+        StructField("status", StringType()),
+        StructField("rows_scanned", LongType()),
+        StructField("findings", LongType()),
+        StructField("seconds", DoubleType()),
+        StructField("error", StringType()),
+    ]
+)
+"""What became of each check."""
 
 
 def spark_schema(table: Table) -> StructType:

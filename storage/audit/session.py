@@ -13,7 +13,6 @@ from pyspark.sql import SparkSession
 from .java import find_java_home, java_options, quiet_home
 
 _SETTINGS: Final = {
-    "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     # A partition's value is a text: a channel `007` is not the number seven.
@@ -39,6 +38,8 @@ _SMALL: Final = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
+_UI: Final = {"spark.ui.enabled": "true", "spark.ui.port": "0"}
+_NO_UI: Final = {"spark.ui.enabled": "false"}
 _LOCAL_MASTER: Final = "local[*]"
 
 # The bridge to the JVM brings no types.
@@ -57,12 +58,13 @@ class _Java(Protocol):
     System: _System
 
 
-def open_session(master: str = _LOCAL_MASTER, *, small: bool = False) -> SparkSession:
+def open_session(master: str = _LOCAL_MASTER, *, small: bool = False, ui: bool = False) -> SparkSession:
     """Start Spark.
 
     Args:
         master: As Spark names it: `local[2]`, `spark://host:7077`.
         small: For some hundred thousand rows at most, on one machine: starts sooner, plans less, compiles nothing.
+        ui: Serve Spark's own page, at `sparkContext.uiWebUrl`; a free port is chosen.
     Returns:
         A session; `stop()` ends it.
     Raises:
@@ -79,7 +81,8 @@ def open_session(master: str = _LOCAL_MASTER, *, small: bool = False) -> SparkSe
         # Else Spark looks for the name of the host, and warns of what it finds.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         local = _LOCAL
-    settings = _SETTINGS | local | (_SMALL if small else {}) | {"spark.driver.extraJavaOptions": java}
+    shown = _UI if ui else _NO_UI
+    settings = _SETTINGS | shown | local | (_SMALL if small else {}) | {"spark.driver.extraJavaOptions": java}
     for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()

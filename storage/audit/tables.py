@@ -110,6 +110,7 @@ TABLES: Final[Mapping[str, Table]] = {
             day="ts",
             columns=_columns("id shard part off ts", "topic key"),
         ),
+        Table(name="log_end", growth=Growth.WHOLE, columns=_columns("part off ts", "topic")),
         Table(name="anchor", growth=Growth.WHOLE, columns=_columns("shard hseq at", "", "h")),
         Table(name="shard", growth=Growth.WHOLE, columns=_columns("shard epoch instance seq hseq", "", "h")),
         Table(

@@ -9,6 +9,7 @@ import pytest
 
 from tests.kits.audited import (
     DEAD_ROWS,
+    EVENTS,
     Fault,
     make_chats,
     make_killed_store,
@@ -23,7 +24,8 @@ from shardline.storage.audit.checks.registry import ALL_CHECKS, pick_checks
 from shardline.storage.audit.export import export_store
 from shardline.storage.audit.exported import Exported
 from shardline.storage.audit.report import write_report
-from shardline.storage.audit.run import read_summary, run_audit
+from shardline.storage.audit.run import run_audit
+from shardline.storage.audit.summary import read_summary
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,7 +37,7 @@ def test_each_check_finds_its_faults_and_no_others(spark: SparkSession, tmp_path
     exports = tmp_path / "exports"
     clean = make_killed_store(tmp_path / "clean")
     rows, chains = tmp_path / "rows.db", tmp_path / "chains.db"
-    make_chats(rows, chats=12, dead=DEAD_ROWS)
+    make_chats(rows, chats=12, dead=DEAD_ROWS, events=EVENTS)
     make_chats(chains, chats=12)
     wanted = {"clean": set[Fault](), "rows": spoil_rows(rows), "chains": spoil_chains(chains)}
     wanted["chains"] |= overlap(rows, chains)
@@ -55,6 +57,12 @@ def test_each_check_finds_its_faults_and_no_others(spark: SparkSession, tmp_path
     assert {check for faults in wanted.values() for check, _ in faults} == {check.name for check in checks}
     assert summary.is_complete
     assert summary == read_summary(tmp_path / "out")
+    table = spark.read.parquet(str(tmp_path / "out/summary"))
+    columns = ("check", "severity", "status", "rows_scanned", "findings", "seconds", "error")
+    assert [tuple(row) for row in table.select("run_id", *columns).collect()] == [
+        (summary.run_id, *(getattr(one, name) for name in columns)) for one in summary.checks
+    ]
+    assert {row[0] for row in table.select("status").collect()} == {"ran", "not_run"}
     assert {one.check for one in summary.checks if one.status == "not_run"} == ALL_CHECKS.keys() - {
         check.name for check in checks
     }

@@ -15,6 +15,7 @@ pytest.importorskip("benchmarks", reason="the generator of stores is no part of 
 
 from benchmarks.audited_store import FAULTS, Fault, make_store
 from shardline.storage.audit.export import export_store
+from shardline.storage.audit.report import read_rows
 from tests.kits.spark_cluster import open_cluster, wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
@@ -76,7 +77,28 @@ def test_a_killed_worker_changes_no_count(tmp_path: Path) -> None:
         finally:
             driver.kill()
             driver.wait(20)
+        # The command itself, on what is left of the cluster; Spark's own settings are where Spark looks for them.
+        settings = tmp_path / "conf"
+        settings.mkdir()
+        (settings / "spark-defaults.conf").write_text("spark.sql.shuffle.partitions 4\n")
+        asked = ("duplicate_sends", "log_gaps")
+        command = [sys.executable, "-m", "shardline", "audit", "run", str(exports), "--master", cluster.url]
+        command += ["--out", str(tmp_path / "told"), "--checks", ",".join(asked)]
+        told = subprocess.run(
+            command,
+            env={**cluster.environ, "SPARK_CONF_DIR": str(settings)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=400,
+        )
 
+    assert told.returncode == 1, told.stderr
+    assert {
+        (row["store"], (check, row["ref_id"]))
+        for check in asked
+        for row in read_rows(tmp_path / f"told/finding/check={check}")
+    } == {(store, (check, ref)) for store, (check, ref) in wanted if check in asked}
     said = cast("dict[str, object]", json.loads(rest.splitlines()[-1]))
     found = [(store, (check, ref)) for store, check, ref in cast("list[tuple[str, str, str]]", said["found"])]
     assert driver.returncode == 0

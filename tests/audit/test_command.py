@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,23 @@ def test_a_store_that_is_not_there_is_exit_2(tmp_path: Path) -> None:
     assert ended.exit_code == 2
     assert "does not exist" in ended.stderr
     assert not (tmp_path / "x").exists()
+
+
+def test_two_stores_are_exported_by_one_command(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="the extra `audit` is not installed")
+    from shardline.storage.audit.manifest import read_manifests
+
+    stores = [tmp_path / "a.db", tmp_path / "b.db"]
+    for chats, store in enumerate(stores, 1):
+        make_chats(store, chats=chats)
+    ended = operate("audit", "export", *stores, "--to", tmp_path / "x")
+
+    assert ended.exit_code == 0, ended.stderr
+    assert all(f"{store}: " in ended.stderr for store in stores)
+    exports = read_manifests(tmp_path / "x")
+    assert sorted(one.tables["inbox"].rows for one in exports) == [2, 4]
+    assert len({one.store for one in exports}) == 2
+    assert {one.number for one in exports} == {1}
 
 
 def test_a_folder_without_exports_is_exit_2(tmp_path: Path) -> None:
@@ -128,7 +146,8 @@ def test_little_data_gets_a_spark_for_little_data(
 
     asked: list[tuple[str, bool]] = []
 
-    def open_session(master: str, *, small: bool) -> None:
+    def open_session(master: str, *, small: bool, ui: bool) -> None:
+        assert not ui, "nobody asked for it"
         asked.append((master, small))
         raise NotADirectoryError("far enough")
 
@@ -143,6 +162,36 @@ def test_little_data_gets_a_spark_for_little_data(
 
     assert sum(part.rows for part in manifest.tables.values()) == 53
     assert asked == [(master, small)]
+
+
+@pytest.mark.long
+@pytest.mark.spark
+def test_sparks_own_page_is_served_where_it_is_asked_for(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark", reason="the extra `audit` is not installed")
+    store, told = tmp_path / "a.db", ""
+    make_chats(store, chats=1)
+    command = [sys.executable, "-m", "shardline", "audit", str(store), "--master", "local[1]", "--ui"]
+    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        assert running.stderr is not None
+        for line in running.stderr:
+            told += line
+            if "Spark's page: " in line:
+                break
+        url = told.split("Spark's page: ")[-1].strip()
+        # The checks take seconds from here on.
+        asked = HTTPConnection(url.removeprefix("http://"), timeout=60)
+        asked.request("GET", "/jobs/")
+        page = asked.getresponse().read().decode()
+        asked.close()
+        rest = running.communicate(timeout=250)[1]
+    finally:
+        running.kill()
+        running.wait(20)
+
+    assert url.startswith("http://127.0.0.1:"), told
+    assert "shardline audit" in page
+    assert running.returncode == 0, rest
 
 
 @pytest.mark.parametrize(
@@ -165,7 +214,7 @@ def test_what_was_found_is_the_exit_code(
     pytest.importorskip("pyspark", reason="the extra `audit` is not installed")
     from shardline.runtime.command import audit
     from shardline.storage.audit.checks.base import Severity
-    from shardline.storage.audit.run import Outcome, Status, Summary
+    from shardline.storage.audit.summary import Outcome, Status, Summary
 
     def end_of(severity: Severity, findings: int, status: Status = "ran") -> int:
         outcome = Outcome(check="c", severity=severity, status=status, findings=findings)

@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from shardline.actors.errors import BusError, Code
-from tests.kits.audited import make_chats
+from tests.kits.audited import Tampered, make_chats
 
 pytest.importorskip("pyarrow", reason="the extra `audit` is not installed")
 
@@ -19,8 +19,10 @@ from shardline.storage.audit.export import export_store
 from shardline.storage.audit.manifest import BadExport, Manifest, read_manifests
 from shardline.storage.audit.snapshot import open_snapshot
 from shardline.storage.audit.tables import TABLES
+from shardline.storage.sqlite.migrate import load_migrations
 
 BIG = 2**62 + 1
+DAY_US = 86_400_000_000
 
 
 class Frame(Protocol):
@@ -55,6 +57,53 @@ def test_every_value_arrives_as_it_is(tmp_path: Path) -> None:
     database.close()
 
 
+def test_a_manifest_says_which_rows_and_which_schema(tmp_path: Path) -> None:
+    store, exports = tmp_path / "a.db", tmp_path / "x"
+    make_chats(store, chats=2, events=3)
+    numbers = {"inbox": "change_seq", "outbox": "change_seq", "history": "hseq", "event": "id"}
+    with Tampered(store, relink=False) as asked:
+        wanted = {
+            name: asked.rows(f"SELECT count(*), min({number}), max({number}) FROM {name}")
+            for name, number in numbers.items()
+        }
+        schema = asked.value("SELECT schema FROM store_meta")
+    first = export_store(store, exports)
+    with Tampered(store, relink=False) as changed:
+        changed.run("UPDATE outbox SET change_seq = 1000 + id WHERE id > 2")
+        changed.run("UPDATE store_commit SET change_seq = 2000")
+    second = export_store(store, exports)
+
+    bounds = {name: [(part.rows, part.min_seq, part.max_seq)] for name, part in first.tables.items()}
+    assert {name: bounds[name] for name in numbers} == wanted
+    assert {bounds[name][0][1:] for name in bounds.keys() - numbers.keys()} == {(None, None)}
+    assert (first.schema, second.schema) == (schema, len(load_migrations()))
+    again = second.tables["outbox"]
+    assert (again.rows, again.min_seq, again.max_seq) == (2, 1003, 1004)
+    assert (second.tables["inbox"].rows, second.tables["inbox"].max_seq) == (0, None)
+
+
+def test_rows_lie_in_folders_of_their_day_and_channel(tmp_path: Path) -> None:
+    """A message that came by no channel too, and one of a channel whose name is no name of a folder."""
+    store, exports = tmp_path / "a.db", tmp_path / "x"
+    make_chats(store, chats=2)
+    with Tampered(store, relink=False) as days:
+        days.run("UPDATE inbox SET accepted_at = 0, channel = NULL WHERE id = 1")
+        days.run("UPDATE inbox SET accepted_at = ? WHERE id = 2", DAY_US - 1)
+        days.run("UPDATE inbox SET accepted_at = ?, channel = 'a/b=c' WHERE id = 3", DAY_US)
+        days.run("UPDATE inbox SET accepted_at = ? WHERE id = 4", 20_000 * DAY_US)
+    manifest = export_store(store, exports)
+    root = exports / f"inbox/store={manifest.store}"
+    names = manifest.tables["inbox"].files
+
+    assert {path.relative_to(root).parent.as_posix() for path in root.rglob("*.parquet")} == {
+        "dt=1970-01-01/channel=__HIVE_DEFAULT_PARTITION__",
+        "dt=1970-01-01/channel=fake",
+        "dt=1970-01-02/channel=a%2Fb%3Dc",
+        "dt=2024-10-04/channel=fake",
+    }
+    assert {exports / name for name in names} == set(root.rglob("*.parquet"))
+
+
 def test_no_text_of_a_message_is_exported(tmp_path: Path) -> None:
     store = tmp_path / "a.db"
     make_chats(store, chats=2)
@@ -79,6 +128,26 @@ def test_a_second_export_adds_what_has_changed(tmp_path: Path) -> None:
     assert {same.tables[name].rows for name in ("inbox", "outbox", "history", "event")} == {0}
     assert [row["id"] for row in rows_of(tmp_path / "x", third, "outbox")] == [3]
     assert [one.number for one in read_manifests(tmp_path / "x")] == [1, 2, 3]
+
+
+def test_an_event_that_takes_its_place_late_is_exported(tmp_path: Path) -> None:
+    """Its id was drawn before that of one that is exported already: by another shard, or for a relay."""
+    store, exports = tmp_path / "a.db", tmp_path / "x"
+    make_chats(store, chats=1, events=2)
+    with Tampered(store, relink=False) as early:
+        early.run("UPDATE event SET id = 5 WHERE id = 2")
+        early.run("UPDATE store_commit SET next_event_id = 6")
+    export_store(store, exports)
+    with Tampered(store, relink=False) as late:
+        late.run(
+            "INSERT INTO event (id, shard, topic, part, off, ts, codec, body)"
+            " SELECT 3, shard, topic, part, off + 1, ts, codec, body FROM event WHERE id = 5"
+        )
+    second = export_store(store, exports)
+    third = export_store(store, exports)
+
+    assert [(row["id"], row["off"]) for row in rows_of(exports, second, "event")] == [(3, 2)]
+    assert rows_of(exports, third, "event") == []
 
 
 def test_an_older_store_is_refused(tmp_path: Path) -> None:

@@ -29,8 +29,10 @@ BIG = 2**62 + 1
 def test_a_row_exported_again_counts_once_as_it_was_last(spark: SparkSession, tmp_path: Path) -> None:
     store, exports = tmp_path / "a.db", tmp_path / "x"
     make_chats(store, chats=2)
-    export_store(store, exports)
     database = apsw.Connection(str(store))
+    database.execute("UPDATE inbox SET channel = NULL WHERE id = 1")
+    database.execute("UPDATE inbox SET channel = 'a/b=c' WHERE id = 2")
+    export_store(store, exports)
     database.execute("UPDATE store_commit SET change_seq = change_seq + 1, commit_seq = commit_seq + 1")
     database.execute(
         "UPDATE outbox SET change_seq = (SELECT change_seq FROM store_commit), sent_at = ? WHERE id = 3",
@@ -46,6 +48,8 @@ def test_a_row_exported_again_counts_once_as_it_was_last(spark: SparkSession, tm
     assert sorted(row[0] for row in rows) == [1, 2, 3, 4]
     assert [row[1] for row in rows if row[0] == 3] == [BIG]
     assert {row[2] for row in rows} == {"fake"}
+    channels = exported.table("inbox").select("id", "channel").collect()
+    assert {row[0]: row[1] for row in channels} == {1: None, 2: "a/b=c", 3: "fake", 4: "fake"}
 
 
 def test_a_file_that_no_manifest_names_is_not_read(spark: SparkSession, tmp_path: Path) -> None:

@@ -206,7 +206,7 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path, to: str) -> No
         ('"inbox/store=', '"inbox/store=x'),
         ('"inbox/store=', '"outbox/store='),
         ("/dt=", "/../dt="),
-        ('"format": 1', '"format": 9'),
+        ('"format": 2', '"format": 9'),
         ("{", "["),
     ],
 )

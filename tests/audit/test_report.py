@@ -20,7 +20,8 @@ from shardline.storage.audit.charts import plot
 from shardline.storage.audit.checks.base import Severity
 from shardline.storage.audit.manifest import BadExport
 from shardline.storage.audit.report import said_detail, write_report
-from shardline.storage.audit.run import Outcome, Summary, in_one_line
+from shardline.storage.audit.run import in_one_line
+from shardline.storage.audit.summary import Outcome, Summary
 
 pytestmark = pytest.mark.spark
 

@@ -41,7 +41,7 @@ def test_the_generator_has_a_fault_for_each_check() -> None:
 
 def test_each_fault_is_found_in_a_million_rows(spark: SparkSession, tmp_path: Path) -> None:
     """All but what takes two stores, which the next test has."""
-    made = make_store(tmp_path / "a.db", 170_000, faults=3)
+    made = make_store(tmp_path / "a.db", 180_000, faults=3)
     store = export_store(tmp_path / "a.db", tmp_path / "x").store
 
     assert made.rows > 1_000_000
@@ -55,7 +55,7 @@ def test_each_fault_is_found_by_both_read_paths(spark: SparkSession, tmp_path: P
     wanted: set[tuple[str, Fault]] = set()
     paths = [tmp_path / "one.db", tmp_path / "two.db"]
     for number, path in enumerate(paths):
-        made = make_store(path, 1_500, faults=2, name=path.stem, is_second=number == 1, conversations=6)
+        made = make_store(path, 1_600, faults=2, name=path.stem, is_second=number == 1, conversations=6)
         store = export_store(path, tmp_path / "x").store
         wanted |= {(store, fault) for fault in made.faults}
 

@@ -9,7 +9,7 @@ pytest.importorskip("pyspark", reason="the extra `audit` is not installed")
 
 from shardline.storage.audit.checks.base import Limits
 from shardline.storage.audit.checks.registry import ALL_CHECKS, ALL_MEASURES
-from shardline.storage.audit.schemas import FINDING
+from shardline.storage.audit.schemas import FINDING, OUTCOME
 from shardline.storage.audit.tables import TABLES
 
 pytestmark = [with_pages, pytest.mark.spark]
@@ -49,3 +49,4 @@ def test_every_table_and_column_is_in_its_table() -> None:
         for one in TABLES.values()
     ]
     assert [row[0] for row in rows("## Findings")] == FINDING.names
+    assert [row[0] for row in rows("## Summary")] == OUTCOME.names

@@ -9,7 +9,8 @@ from typing import cast
 import apsw
 import trio
 
-from shardline import BusMessage, Context, Permanent, Runtime, Topology
+from shardline import BusMessage, Context, Event, Permanent, Runtime, Topology
+from shardline.actors.identifiers import new_uuid7
 from shardline.adapters.base import Uncertain
 from shardline.storage.sqlite.chain import FIRST_HEAD, Linker, Links
 from shardline.testing import FakeChannel
@@ -19,6 +20,7 @@ BOT = Path(__file__).parents[1] / "crash/echo_bot.py"
 DEATHS = ("accept.after_commit", "done.before_commit", "send-start.after_commit", "send-result.before_commit")
 TEXTS = ("hello", "retry", "dead", "emit", "note", "timer", "step")
 DEAD_ROWS = 20
+EVENTS = 6
 HOUR_US = 3_600_000_000
 _COLUMNS = 'shard, hseq, kind, identity, "from", "to", event, claim, at, code, instance'
 
@@ -40,15 +42,17 @@ def make_killed_store(folder: Path) -> Path:
     return folder / "bot.db"
 
 
-def make_chats(path: Path, *, chats: int, dead: int = 0, first: int = 0) -> None:
+def make_chats(path: Path, *, chats: int, dead: int = 0, first: int = 0, events: int = 0) -> None:
     """A store of the runtime's own making: `chats` conversations of two messages, all answered, and `dead` others.
 
     `first` numbers the first conversation; the store may be there already. The send of the first message is uncertain.
+    `events` are of the topic `news`, which has one partition.
     Message n has the inbox id n, its answer the outbox id n.
     """
 
     async def main() -> None:
         topology = Topology()
+        topology.topic("news", partitions=1)
 
         @topology.on("chat.message")
         async def answer(ctx: Context, message: BusMessage) -> None:
@@ -65,6 +69,10 @@ def make_chats(path: Path, *, chats: int, dead: int = 0, first: int = 0) -> None
                     await runtime.wait_until(lambda: runtime.is_quiet)
                 for number in range(dead):
                     await channel.say(f"dead-{number}", "bad")
+                for _ in range(events):
+                    await runtime.publish(
+                        Event(id=new_uuid7(), ts_us=time.time_ns() // 1000, topic="news", payload="x")
+                    )
                 await runtime.wait_until(lambda: runtime.is_quiet)
 
     trio.run(main)
@@ -195,7 +203,7 @@ def add_live_faults(path: Path) -> set[tuple[str, str, str]]:
 
 
 def spoil_rows(path: Path) -> set[Fault]:
-    """Put faults of rows and transitions into a store of `make_chats(chats=12, dead=DEAD_ROWS)`.
+    """Put faults of rows and transitions into a store of `make_chats(chats=12, dead=DEAD_ROWS, events=EVENTS)`.
 
     Returns:
         What must be found.
@@ -255,7 +263,23 @@ def spoil_rows(path: Path) -> set[Fault]:
         twice = store.value(
             "SELECT shard || '/' || max(hseq) FROM history WHERE kind = 'out' AND identity = 18"
         )
+        # A message is gone, and its answer is not.
+        lost = store.value("SELECT topic || '/' || part || '/' || off FROM inbox WHERE id = 19")
+        store.run("DELETE FROM inbox WHERE id = 19")
+        store.run("DELETE FROM event WHERE off = 2")
+        # What is asked of rows goes with their table.
+        store.run("CREATE TABLE other AS SELECT * FROM event")
+        store.run("DROP TABLE event")
+        store.run("ALTER TABLE other RENAME TO event")
+        store.run(
+            "INSERT INTO event (id, shard, topic, part, off, ts)"
+            " SELECT id + 9, shard, topic, part, off, ts FROM event WHERE off = 4"
+        )
         return {
+            ("answer_without_message", "19"),
+            ("log_gaps", str(lost)),
+            ("log_gaps", "news/0/2"),
+            ("log_gaps", "news/0/4"),
             ("uncertain_open", "1"),
             ("stuck_pending", "3"),
             ("inbox_without_outcome", "5"),

@@ -7,14 +7,12 @@ import signal
 from pathlib import Path
 
 import apsw
-import attrs
 import pytest
 import structlog.testing
 import trio
 from trio.testing import MockClock
 
 from shardline import BusError, BusMessage, Code, Context, Event, Permanent, Runtime, Topology
-from shardline.actors.clock import FakeClock
 from shardline.actors.identifiers import new_uuid7
 from shardline.adapters.base import Uncertain
 from shardline.runtime.defaults import PRUNE_EVERY_S, PRUNE_ROWS
@@ -24,26 +22,13 @@ from shardline.storage.sqlite import open_sqlite
 from shardline.storage.sqlite.look import Look
 from shardline.storage.sqlite.verify import verify
 from shardline.testing import FakeChannel
+from tests.kits.aging_clock import AgingClock
 from tests.kits.bots import counting_bot, new_message, until_quiet
 from tests.kits.forked import Script, run_forked
 
 DAY_S = 86_400
 AGED_US = 40 * DAY_S * 1_000_000
 """Past every default."""
-
-
-@attrs.define
-class AgingClock(FakeClock):
-    """One on which time can pass without anybody waiting for it."""
-
-    passed_s: float = attrs.field(default=0.0, init=False)
-
-    def mono_s(self) -> float:
-        return super().mono_s() + self.passed_s
-
-    def pass_by(self, us: int) -> None:
-        self.jump_wall(us)
-        self.passed_s += us / 1_000_000
 
 
 async def next_pass() -> None:

@@ -9,7 +9,7 @@ from pyspark.sql import functions as fn
 
 from ..transitions import FINAL, TRANSITIONS
 from .base import Check, Limits, Severity, Tables, findings, named_faults
-from .shared import lanes_of, moves_of, openings_of, state_number, state_word
+from .shared import lanes_of, moves_of, pruned_of, state_number, state_word
 
 _ROW: Final = ("store", "kind", "identity")
 
@@ -23,7 +23,7 @@ def find_bad_transitions(tables: Tables, limits: Limits) -> DataFrame:
     )
     wrong = (
         rows.withColumn("before", fn.lag("to").over(row))
-        .join(fn.broadcast(_pruned(tables)), ["store", "shard"], "left")
+        .join(fn.broadcast(pruned_of(tables)), ["store", "shard"], "left")
         .withColumn(
             "why",
             fn.when(~is_allowed, fn.lit("not allowed"))
@@ -77,7 +77,7 @@ def find_unreconciled(tables: Tables, limits: Limits) -> DataFrame:
         moves_of(tables)
         .where(fn.col("row_claim").isNull() | fn.col("hseq").isNull() | ~is_same)
         .withColumn("shard", fn.coalesce("row_shard", "shard"))
-        .join(fn.broadcast(_pruned(tables)), ["store", "shard"], "left")
+        .join(fn.broadcast(pruned_of(tables)), ["store", "shard"], "left")
         .withColumn("left", state_word(fn.col("left_state")))
         .withColumn(
             "why",
@@ -146,17 +146,6 @@ def _ends(tables: Tables, kind: str, state: str) -> DataFrame:
 def _with_names(tables: Tables, found: DataFrame) -> DataFrame:
     """The few that were found, with the names of channel and conversation."""
     return found.join(lanes_of(tables), ["store", "lane"], "left")
-
-
-def _pruned(tables: Tables) -> DataFrame:
-    """Shards whose oldest history is gone."""
-    first = openings_of(tables).groupBy("store", "shard").agg(fn.min("first").alias("first"))
-    heads = tables["shard"].select("store", "shard", fn.col("hseq").alias("head"))
-    return (
-        heads.join(first, ["store", "shard"], "left")
-        .where("coalesce(first, head + 1) > 1")
-        .select("store", "shard", fn.lit(True).alias("pruned"))
-    )
 
 
 HISTORY_CHECKS: Final = (

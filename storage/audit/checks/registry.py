@@ -10,6 +10,7 @@ from ..tables import TABLES
 from .base import Check, Measure
 from .chain import CHAIN_CHECKS
 from .history import HISTORY_CHECKS
+from .logs import LOG_CHECKS
 from .measures import MEASURES
 from .messages import MESSAGE_CHECKS
 from .sends import SEND_CHECKS
@@ -18,7 +19,8 @@ GROUP: Final = "shardline.audit_checks"
 """The entry-point group of checks that other distributions offer."""
 
 ALL_CHECKS: Final[Mapping[str, Check]] = {
-    check.name: check for check in (*SEND_CHECKS, *MESSAGE_CHECKS, *HISTORY_CHECKS, *CHAIN_CHECKS)
+    check.name: check
+    for check in (*SEND_CHECKS, *MESSAGE_CHECKS, *LOG_CHECKS, *HISTORY_CHECKS, *CHAIN_CHECKS)
 }
 ALL_MEASURES: Final[Mapping[str, Measure]] = {measure.name: measure for measure in MEASURES}
 

@@ -48,6 +48,17 @@ def lanes_of(tables: Tables) -> DataFrame:
     return _lanes(tables) if kept is None else kept
 
 
+def pruned_of(tables: Tables) -> DataFrame:
+    """Shards whose oldest history is gone."""
+    first = openings_of(tables).groupBy("store", "shard").agg(fn.min("first").alias("first"))
+    heads = tables["shard"].select("store", "shard", fn.col("hseq").alias("head"))
+    return (
+        heads.join(first, ["store", "shard"], "left")
+        .where("coalesce(first, head + 1) > 1")
+        .select("store", "shard", fn.lit(True).alias("pruned"))
+    )
+
+
 @contextmanager
 def sharing(tables: Tables) -> Generator[Mapping[str, DataFrame]]:
     """Tables, and beside them what checks share, kept while they run.
