@@ -11,7 +11,6 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from pathlib import Path
 
 import httpx
 import trio
@@ -28,7 +27,6 @@ from shardline.storage.memory import open_memory
 from shardline.testing import FakeEdge
 from tests.adapters.telegram import samples
 from tests.adapters.telegram.platform import echo_bot, open_platform
-from tests.kits.disks import Disk
 from tests.kits.disks import Disk
 from tests.kits.ports import kept_port
 
@@ -151,29 +149,6 @@ async def test_an_update_is_answered_once_it_is_stored_and_not_before() -> None:
             assert answers == []
             may_commit.set()
     assert answers == [200]
-
-
-async def test_a_disk_that_is_full_is_503_without_a_row_and_one_row_once_it_has_room(tmp_path: Path) -> None:
-    disk = Disk(tmp_path / "bot.db")
-    big = json.dumps({**samples.MESSAGE, "padding": "x" * 50_000}).encode()
-    async with open_platform() as platform:
-        hook = Webhook(secret=SECRET, url="https://bot.example/telegram", port=kept_port())
-        adapter = platform.adapter(webhook=hook)
-        async with (
-            Runtime.open(echo_bot(), store=disk.store, adapters=[adapter]) as runtime,
-            calling(f"http://127.0.0.1:{hook.port}") as client,
-        ):
-            with trio.fail_after(60):
-                disk.leave(0)
-                refused = await client.post("/telegram", content=big)
-                rows_full = len(runtime.messages.list(limit=10))
-                disk.heal()
-                await runtime.wait_until(lambda: not runtime.status().intake.is_paused)
-                taken = await client.post("/telegram", content=big)
-                rows = len(runtime.messages.list(limit=10))
-
-    assert (refused.status_code, rows_full) == (503, 0)
-    assert (taken.status_code, rows) == (200, 1)
 
 
 async def test_the_same_update_five_times_at_once_is_five_times_200_and_one_row() -> None:
