@@ -81,9 +81,12 @@ class Platform:
 async def main() -> None:
     set_up_logs()
     say("opened", time.time())
-    mode = "inline" if IS_STILL else "thread"
     async with Runtime.open(
-        topology, store="bot.db", adapters=[Platform()], durability="normal", mode=mode
+        topology,
+        store="bot.db",
+        adapters=[Platform()],
+        durability="normal",
+        mode="inline" if IS_STILL else "thread",
     ) as runtime:
         await runtime.wait_drained()
     say("drained")
