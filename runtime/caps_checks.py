@@ -10,6 +10,7 @@ from ..actors.content import ContentKind
 from ..actors.errors import BusError, Code
 from ..actors.given import shown
 from ..actors.names import check_topic
+from ..storage.records import OnUncertain
 from .argument_checks import check_kind, check_length, check_one_of, check_whole
 from .rates import RateLimits
 
@@ -32,6 +33,8 @@ def check_caps(caps: ChannelCaps) -> None:
         check_whole(getattr(caps, what), what, lowest=lowest)
     if caps.send_timeout_s != math.inf:
         check_length(caps.send_timeout_s, "send_timeout_s")
+    if caps.on_uncertain is not None:
+        check_one_of(caps.on_uncertain, tuple(OnUncertain), "on_uncertain")
     check_one_of(caps.unit, ("codepoint", "utf16", "byte"), "unit")
     check_kind(caps.limits, RateLimits, "limits", "RateLimits")
     for topic in _items(caps.topics, "topics"):

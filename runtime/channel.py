@@ -14,7 +14,6 @@ from ..actors.extensions import EMPTY, Extensions, Kind
 from ..actors.message import MAX_RAW_BYTES
 from ..actors.value import value
 from ..storage.commands import Stored
-from ..storage.records import OnUncertain
 from .caps_checks import check_caps
 from .defaults import MAX_FILE_BYTES
 from .edge_report import EdgeState
@@ -29,6 +28,9 @@ NO_ADDRESS = "~none"
 
 Degradation = Literal["thread", "reply", "formatting"]
 """What a send can do without."""
+
+UncertainPolicy = Literal["park", "resend", "drop"]
+"""What becomes of a send whose result nobody knows."""
 
 
 @attrs.frozen(kw_only=True)
@@ -46,6 +48,8 @@ class ChannelCaps:
             its next message waits, instead of being refused.
         topics: Topics the adapter produces.
         limits: How many sends the platform takes, per chat, group and bot.
+        on_uncertain: What becomes of a send whose result nobody knows, where neither its message says nor a look-up
+            finds out. None: `resend` where the channel `deduplicates`, else `park`.
         block_on_uncertain: A send whose result nobody knows holds all that comes behind it in its conversation, until
             that is decided; else it holds the further parts of its own text alone.
         degradations: What the adapter can send without, where the platform refuses it (`Outbound.degraded`).
@@ -65,6 +69,7 @@ class ChannelCaps:
     send_timeout_s: float = 30.0
     topics: tuple[str, ...] = ("chat.message",)
     limits: RateLimits = NO_LIMITS
+    on_uncertain: UncertainPolicy | None = None
     block_on_uncertain: bool = False
     degradations: tuple[Degradation, ...] = ()
     contents: tuple[ContentKind, ...] = ("text",)
@@ -72,11 +77,6 @@ class ChannelCaps:
 
     def __attrs_post_init__(self) -> None:
         check_caps(self)
-
-    @property
-    def on_uncertain(self) -> OnUncertain:
-        """The channel's own policy: send again where the channel drops the copy, else wait for a decision."""
-        return OnUncertain.RESEND if self.deduplicates else OnUncertain.PARK
 
 
 @value(kw_only=True)

@@ -11,7 +11,7 @@ from ..actors.errors import Code
 from ..storage.records import OnUncertain, OutboundContent
 from .alarms import Alarms
 from .breaker import Breaker
-from .channel import Adapter, HasChats, NotSent, Reconciles, SendOutcome, Sent, Splits, Uncertain
+from .channel import Adapter, ChannelCaps, HasChats, NotSent, Reconciles, SendOutcome, Sent, Splits, Uncertain
 from .degrade import NOT_NOW, answer_of_two, can_degrade
 from .ephemeral import EphemeralActor
 from .pauses import Pauses
@@ -87,9 +87,9 @@ class DeliveryActor:
             else SendBreaker(adapter.name, breaker, self.pool, self.line, alarms=alarms, count=count, log=log)
         )
         self._log = log.bind(channel=adapter.name)
+        default = _default_policy(adapter.caps)
         self._policies = {
-            own: SendPolicy(retry, own or adapter.caps.on_uncertain, self.can_look_up)
-            for own in (None, *OnUncertain)
+            own: SendPolicy(retry, own or default, self.can_look_up) for own in (None, *OnUncertain)
         }
 
     def policy_of(self, content: OutboundContent) -> SendPolicy:
@@ -187,6 +187,13 @@ class DeliveryActor:
             failed = "timed out" if timed_out else "stopped" if error is None else type(error).__name__
         self._log.warning("send.lookup_failed", outbox_id=send.row.record.id, reason=failed)
         send.report(LookedUp(send, refusal, failed, is_cut_off=cancelled))
+
+
+def _default_policy(caps: ChannelCaps) -> OnUncertain:
+    """The channel's own word; else sent again where the channel drops the copy, or left to a person."""
+    if caps.on_uncertain is not None:
+        return OnUncertain(caps.on_uncertain)
+    return OnUncertain.RESEND if caps.deduplicates else OnUncertain.PARK
 
 
 def _nothing() -> None:

@@ -15,9 +15,10 @@ from ..actors.child import ChildState, ChildStatistics
 from ..actors.errors import Code
 from .breaker import CircuitState
 from .defaults import LOG_WARN_BYTES, TURN_OVERDUE_S
+from .store_health import pinned_by
 
 if TYPE_CHECKING:
-    from ..storage.condition import Moved
+    from ..storage.condition import LogState, Moved
     from .channel_status import ChannelStatus
     from .edge_report import EdgeReport
     from .intake import IntakeStatus
@@ -85,7 +86,7 @@ class Facts:
     Attributes:
         trouble: What keeps the store from writing.
         moved: Which of its files is no longer at its path.
-        log_bytes: Length of the store's write-ahead log.
+        log: The store's write-ahead log.
         edges: Adapters by name, as their supervisor sees them, and what they say of themselves.
         suspects: Messages of before a crash that run before all others, which wait for them.
         dead: Messages and sends that died in this run.
@@ -93,7 +94,7 @@ class Facts:
 
     trouble: Code | None
     moved: Moved | None
-    log_bytes: int
+    log: LogState
     intake: IntakeStatus
     overdue_turns: int
     suspects: int
@@ -135,12 +136,16 @@ def judge(facts: Facts) -> Iterator[Reason]:
         yield store_failing(facts.trouble)
     if facts.moved is not None:
         yield _MOVED[facts.moved]
-    if facts.log_bytes > LOG_WARN_BYTES:
+    # A log that grew in a burst is given back by itself; only one that a reader keeps is a fault.
+    if facts.log.pinned_s and facts.log.size_bytes > LOG_WARN_BYTES:
         yield Reason(
             word="log_grown",
             state=HealthState.DEGRADED,
-            text=f"the store's log has {facts.log_bytes // _MIB:,} MiB: a reader keeps it from being begun anew",
-            action="End the reader: a shell, an export or a backup that has the store open for long.",
+            text=f"the store's log has {facts.log.size_bytes // _MIB:,} MiB: {pinned_by(facts.log)}"
+            " has kept it from being begun anew",
+            action="Stop the bot in good order and start it again; then report it."
+            if facts.log.is_own
+            else "End the reader: a shell, an export or a backup that has the store open for long.",
         )
     if facts.intake.is_paused:
         yield Reason(

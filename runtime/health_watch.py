@@ -71,8 +71,7 @@ class HealthWatch:
             # While nothing but messages comes in, no commit waits: they are refused.
             trouble=condition.code or services.intake.store.current_code,
             moved=condition.moved,
-            # A log that grew in a burst is given back by itself; only one that a reader keeps is a fault.
-            log_bytes=condition.log.size_bytes if condition.log.pinned_s else 0,
+            log=condition.log,
             intake=services.intake.status(),
             overdue_turns=running_turns(services).overdue,
             suspects=len(services.gate.awaited),

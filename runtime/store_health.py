@@ -9,7 +9,7 @@ from ..actors.value import value
 from .defaults import LOG_WARN_BYTES
 
 if TYPE_CHECKING:
-    from ..storage.condition import StoreCondition
+    from ..storage.condition import LogState, StoreCondition
     from .intake import IntakeStatus
 
 _MIB: Final = 1024 * 1024
@@ -40,6 +40,11 @@ class StoreHealth:
         return not self.problems
 
 
+def pinned_by(log: LogState) -> str:
+    """Whose reader keeps a log from being begun anew, and for how long it has."""
+    return f"for {log.pinned_s:.0f} s {'a read of this bot' if log.is_own else 'a reader of another process'}"
+
+
 def store_health(condition: StoreCondition, intake: IntakeStatus) -> StoreHealth:
     """Put in words how the store is.
 
@@ -56,12 +61,12 @@ def store_health(condition: StoreCondition, intake: IntakeStatus) -> StoreHealth
     log = condition.log
     if log.pinned_s and log.size_bytes >= LOG_WARN_BYTES:
         problems.append(
-            f"the log has grown to {log.size_bytes // _MIB:,} MiB: for {log.pinned_s:.0f} s a reader of another process"
-            " has kept a transaction open; end that reader"
+            f"the log has grown to {log.size_bytes // _MIB:,} MiB: {pinned_by(log)} has kept a transaction open;"
+            + (" restart the bot, and report it" if log.is_own else " end that reader")
         )
     return StoreHealth(
         problems=tuple(problems), waiting=condition.waiting, log_bytes=condition.log.size_bytes
     )
 
 
-__all__ = ["StoreHealth", "store_health"]
+__all__ = ["StoreHealth", "pinned_by", "store_health"]

@@ -19,10 +19,12 @@ class LogState:
     Attributes:
         size_bytes: What it holds now; 0 for a store without one.
         pinned_s: For how long a reader has kept it from being begun anew; 0 while none does.
+        is_own: The store itself reads, and may be that reader.
     """
 
     size_bytes: int = 0
     pinned_s: float = 0.0
+    is_own: bool = False
 
 
 @attrs.frozen(kw_only=True)

@@ -14,7 +14,7 @@ import trio
 from ...actors.child import crash_in
 from ...actors.content import Action
 from ...actors.errors import BusError, Code, Permanence
-from ...runtime.channel import ChannelCaps, Edge, NotSent, Outbound, SendOutcome
+from ...runtime.channel import ChannelCaps, Edge, NotSent, Outbound, SendOutcome, UncertainPolicy
 from ...runtime.rates import Chat, RateLimits
 from .address import Lanes, chat_of, read_address
 from .api import API_BASE, Api, CallFailed, HttpApi, NeverSent, check_base, is_token
@@ -60,7 +60,7 @@ class Telegram:
             ended for it. None leaves it to the handler.
         adopt_account: Another bot than the store's takes it over.
         start_wait_s: How long a send waits for `run` to find out whose store it is; 0 for sends without a `run`.
-        block_on_uncertain: As of `ChannelCaps`.
+        on_uncertain, block_on_uncertain: As of `ChannelCaps`.
     Raises:
         BusError: BAD_TOKEN, INVALID_MESSAGE, a setting cannot be one.
     """
@@ -86,6 +86,7 @@ class Telegram:
         answer_buttons_s: float | None = BUTTONS_S,
         adopt_account: bool = False,
         start_wait_s: float = 5.0,
+        on_uncertain: UncertainPolicy | None = None,
         block_on_uncertain: bool = False,
     ) -> None:
         if not is_token(token):
@@ -113,6 +114,7 @@ class Telegram:
             degradations=("thread", "reply", "formatting"),
             contents=("text", "media", "edit", "delete", "action"),
             send_timeout_s=_SEND_S,
+            on_uncertain=on_uncertain,
             block_on_uncertain=block_on_uncertain,
         )
         self.tally = Tally()

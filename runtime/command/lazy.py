@@ -35,7 +35,7 @@ _PLACES = {
 
 
 class LazyGroup(Group):
-    """The root: it ends a `Problem`, a `BusError` or an `OSError` as one line, without a traceback."""
+    """The root: it ends a `Problem`, a `BusError`, an `OSError` or a Ctrl-C as one line, without a traceback."""
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the subcommand."""
@@ -53,6 +53,9 @@ class LazyGroup(Group):
             if error.errno == errno.EPIPE:
                 raise
             Problem(f"{error}; what was asked for may be done").show()
+            ctx.exit(ExitCode.FAILURE)
+        except KeyboardInterrupt:
+            Problem("ended by Ctrl-C").show()
             ctx.exit(ExitCode.FAILURE)
         return result
 

@@ -30,7 +30,7 @@ def load_module(target: str, *, with_traceback: bool) -> tuple[ModuleType, str]:
     Returns:
         The module, and the name within it.
     Raises:
-        Problem: exit code 2, there is no such module or file; 1, its import raised something.
+        Problem: exit code 2, there is no such module or file; 1, its import raised something, or was interrupted.
     """
     place, colon, name = target.rpartition(":")
     if not colon:
@@ -42,6 +42,10 @@ def load_module(target: str, *, with_traceback: bool) -> tuple[ModuleType, str]:
         return (_from_file(Path(place)) if is_file else _by_name(place)), name
     except Problem:
         raise
+    except KeyboardInterrupt as error:
+        raise Problem(
+            f"ended by Ctrl-C while {place} was imported: nothing has begun", ExitCode.FAILURE
+        ) from error
     except (Exception, SystemExit) as error:
         if with_traceback:
             traceback.print_exception(error)

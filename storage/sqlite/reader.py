@@ -121,6 +121,11 @@ class SqliteReader(TimerReads, PastReads, PartReads):
         # Where the last page of a chain ended, (hseq, id): the next page begins there without a scan.
         self._history_ends: dict[int, tuple[int, int]] = {}
 
+    @property
+    def is_reading(self) -> bool:
+        """A transaction is open, which no read of this class leaves behind."""
+        return self._connection.txn_state("main") != apsw.SQLITE_TXN_NONE
+
     def next_inbox_key(self, shard: int, after: str) -> str | None:
         """See `Reader`."""
         rows = self._query(_NEXT_INBOX_KEY, (shard, after))

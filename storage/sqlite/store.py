@@ -6,6 +6,7 @@ import os
 from typing import Final, Literal
 
 import apsw
+import attrs
 import structlog
 
 from ...actors.clock import Clock, SystemClock
@@ -52,7 +53,10 @@ class StoreFiles:
 
     def log(self) -> LogState:
         """See `Files`."""
-        return LogState() if self._checkpointer is None else self._checkpointer.log()
+        if self._checkpointer is None:
+            return LogState()
+        is_own = self._reader is not None and self._reader.is_reading
+        return attrs.evolve(self._checkpointer.log(), is_own=is_own)
 
     def moved(self) -> Moved | None:
         """See `Files`."""
@@ -66,6 +70,7 @@ class StoreFiles:
         """See `Files`."""
         if self._reader is not None:
             self._reader.close()
+            self._reader = None
 
     def close(self, *, closed_at_us: int | None) -> None:
         """See `Files`."""

@@ -95,7 +95,7 @@ def test_who_gives_up_before_the_decision_stands_is_told_of_none(
     monkeypatch.setattr(ControlBox, "leave", interrupt)
     ended = run(store, "dlq", "requeue", "in-2")
 
-    assert ended.exit_code == 1
+    assert (ended.exit_code, ended.stderr) == (1, "shardline: ended by Ctrl-C\n")
     assert query(store, "SELECT count(*) FROM control") == [(0,)]
 
 

@@ -2,12 +2,16 @@
 
 import fcntl
 import json
+import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import attrs
 import pytest
 
+from tests.adapters.telegram.samples import TOKEN
 from tests.kits.forked import run_forked
 from tests.kits.operated import operate
 
@@ -137,6 +141,32 @@ def test_what_cannot_be_run_is_one_line_with_a_code(
     assert (ended.exit_code, ended.stdout) == (code, ""), ended.stderr
     assert words in ended.stderr
     assert ended.stderr.count("\n") == 1
+    assert not (tmp_path / "bot.db").exists()
+
+
+@pytest.mark.parametrize("command", [["run", "slow"], ["telegram", "--app", "slow"]])
+def test_a_ctrl_c_while_the_bot_is_imported_is_one_line_with_a_code(
+    command: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "slow.py").write_text(
+        "print('importing', flush=True)\nimport threading\nthreading.Event().wait(60)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "shardline", *command, "--store", "bot.db"],
+        cwd=tmp_path,
+        env={**os.environ, "SHARDLINE_TELEGRAM_TOKEN": TOKEN},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "importing\n"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=50)
+
+    said = "shardline: ended by Ctrl-C while slow was imported: nothing has begun\n"
+    assert (process.returncode, out, err) == (1, "", said)
     assert not (tmp_path / "bot.db").exists()
 
 

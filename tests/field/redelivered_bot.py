@@ -4,6 +4,7 @@ UPDATES      how many updates the platform repeats: texts 1 to N, three conversa
 SLOW_S       how long a turn takes
 STUCK_SEND   1: a send never ends
 ASK          no: nobody can look a send up; else the sink can be asked
+CLOCK        still: no time goes by for the bot, so that whatever waits for any waits for ever
 
 It says `opened AT`, `reading`, `turn TEXT AT`, `sending` and `drained`; answers are lines of `sink`.
 """
@@ -15,6 +16,7 @@ import time
 from pathlib import Path
 
 import trio
+from trio.testing import MockClock
 
 from shardline import BusMessage, Context, Runtime, Topology
 from shardline.actors.errors import Code, Permanence
@@ -24,6 +26,7 @@ from shardline.runtime.logs import set_up_logs
 UPDATES = int(os.environ.get("UPDATES", "20"))
 SLOW_S = float(os.environ.get("SLOW_S", "0"))
 CAN_ASK = os.environ.get("ASK") != "no"
+IS_STILL = os.environ.get("CLOCK") == "still"
 SINK = Path("sink")
 topology = Topology()
 
@@ -78,10 +81,16 @@ class Platform:
 async def main() -> None:
     set_up_logs()
     say("opened", time.time())
-    async with Runtime.open(topology, store="bot.db", adapters=[Platform()], durability="normal") as runtime:
+    async with Runtime.open(
+        topology,
+        store="bot.db",
+        adapters=[Platform()],
+        durability="normal",
+        mode="inline" if IS_STILL else "thread",
+    ) as runtime:
         await runtime.wait_drained()
     say("drained")
 
 
 if __name__ == "__main__":
-    trio.run(main)
+    trio.run(main, clock=MockClock() if IS_STILL else None)

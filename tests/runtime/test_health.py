@@ -22,6 +22,7 @@ from shardline.runtime.defaults import EDGE_REPORT_S, LOG_WARN_BYTES, PULSE_S
 from shardline.runtime.edge_report import EdgeReport, EdgeReports
 from shardline.runtime.health import Facts, Health, HealthState, health_of, judge
 from shardline.runtime.intake import IntakeStatus
+from shardline.storage.condition import LogState
 from shardline.storage.memory import open_memory
 from shardline.storage.sqlite import open_sqlite
 from shardline.testing import FakeChannel
@@ -32,7 +33,7 @@ OPEN = IntakeStatus(is_paused=False, backlog=0, resume_at=9, max_backlog=10, max
 WELL = Facts(
     moved=None,
     trouble=None,
-    log_bytes=LOG_WARN_BYTES,
+    log=LogState(LOG_WARN_BYTES, 1.0),
     intake=OPEN,
     overdue_turns=0,
     suspects=0,
@@ -66,7 +67,7 @@ def words(health: Health) -> list[tuple[str, str]]:
         (attrs.evolve(WELL, trouble=Code.STORE_FULL), "store_failing", "failing"),
         (attrs.evolve(WELL, moved="file"), "store_moved", "failing"),
         (attrs.evolve(WELL, moved="log"), "store_moved", "failing"),
-        (attrs.evolve(WELL, log_bytes=LOG_WARN_BYTES + 1), "log_grown", "degraded"),
+        (attrs.evolve(WELL, log=LogState(LOG_WARN_BYTES + 1, 1.0)), "log_grown", "degraded"),
         (attrs.evolve(WELL, intake=attrs.evolve(OPEN, is_paused=True)), "intake_paused", "degraded"),
         (attrs.evolve(WELL, overdue_turns=1), "turns_overdue", "degraded"),
         (attrs.evolve(WELL, suspects=1), "suspects_first", "degraded"),
