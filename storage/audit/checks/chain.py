@@ -14,32 +14,25 @@ from .shared import openings_of
 
 _LINK: Final = ("store", "shard", "hseq")
 _WORD: Final = 64
+_MOST_SHARDS: Final = 1_024
 
 
 def find_chain_breaks(tables: Tables, limits: Limits) -> DataFrame:
     """Each row against the one before it; the segments between anchors one beside another."""
-    anchors = tables["anchor"].select(
-        "store", "shard", fn.col("hseq").alias("anchor_hseq"), fn.col("h").alias("anchor_h")
-    )
     heads = tables["shard"].select(
         "store", "shard", fn.col("hseq").alias("head_hseq"), fn.col("h").alias("head_h")
     )
-    # Spark compares the first column of an order fastest, so the one that differs most comes first.
-    segment = Window.partitionBy("segment", "shard", "store").orderBy("hseq")
-    # What an anchor names is the row before a segment, or, after a prune, before the first row that is left.
-    before = anchors.withColumn("hseq", fn.col("anchor_hseq") + 1).select(
-        *_LINK, fn.col("anchor_h").alias("before_anchor")
-    )
-    named = anchors.select("store", "shard", fn.col("anchor_hseq").alias("hseq"), "anchor_h")
+    # Spark compares the first column of an order fastest, so one that tells the shards apart too comes first.
+    segment = fn.expr(f"(hseq - 1) DIV {ANCHOR_ROWS} * {_MOST_SHARDS} + shard")
+    before = Window.partitionBy("segment", "shard", "store").orderBy("hseq")
     rows = (
         tables["history"]
         # Packed before it is sorted: a row is then two texts of bytes, not thirteen columns.
         .select(*_LINK, "h", "at", "kind", "identity", packed_history().alias("packed"))
-        .withColumn("segment", fn.expr(f"(hseq - 1) DIV {ANCHOR_ROWS}"))
-        .withColumn("_h", fn.lag("h").over(segment))
-        .withColumn("_hseq", fn.lag("hseq").over(segment))
-        .join(fn.broadcast(before), list(_LINK), "left")
-        .join(fn.broadcast(named), list(_LINK), "left")
+        .withColumn("segment", segment)
+        .withColumn("_h", fn.lag("h").over(before))
+        .withColumn("_hseq", fn.lag("hseq").over(before))
+        .join(fn.broadcast(_anchored(tables)), list(_LINK), "left")
         .join(fn.broadcast(heads), ["store", "shard"], "left")
     )
     link = (
@@ -63,6 +56,16 @@ def find_chain_breaks(tables: Tables, limits: Limits) -> DataFrame:
         at=fn.col("at"),
         detail={"why": fn.col("why"), "kind": fn.col("kind"), "identity": fn.col("identity")},
     )
+
+
+def _anchored(tables: Tables) -> DataFrame:
+    """Rows of the history that anchors are about: `anchor_h`, the row's own; `before_anchor`, of the one before it."""
+    anchors = tables["anchor"].select(*_LINK, "h")
+    # What an anchor names is the row before a segment, or, after a prune, before the first row that is left.
+    behind = anchors.select(
+        "store", "shard", (fn.col("hseq") + 1).alias("hseq"), fn.col("h").alias("before_anchor")
+    )
+    return anchors.withColumnRenamed("h", "anchor_h").join(behind, list(_LINK), "full")
 
 
 def find_gaps(tables: Tables, limits: Limits) -> DataFrame:

@@ -112,16 +112,21 @@ def _moves(tables: Tables) -> DataFrame:
         every = every.withColumns({name: fn.lit(None).cast("long") for name in _ROW_COLUMNS})
     # The last row's state rides in the low bits of its number.
     last = fn.max("last")
-    return every.groupBy(*_KEY).agg(
-        *(
-            fn.max(name).alias(name)
-            for name in ("shard", "at", "arrived_at", "ended_hseq", "ended_at", "doubted")
-        ),
-        fn.shiftright(last, _STATE_BITS).alias("hseq"),
-        last.bitwiseAND((1 << _STATE_BITS) - 1).alias("left_state"),
-        fn.max_by("claim", "last").alias("left_claim"),
-        fn.count("arrived_at").alias("arrivals"),
-        *(fn.max(name).alias(name) for name in _ROW_COLUMNS),
+    # Of rows that lie apart Spark would group next to nothing before it sends them, at the price of grouping all.
+    return (
+        every.repartition(*_KEY)
+        .groupBy(*_KEY)
+        .agg(
+            *(
+                fn.max(name).alias(name)
+                for name in ("shard", "at", "arrived_at", "ended_hseq", "ended_at", "doubted")
+            ),
+            fn.shiftright(last, _STATE_BITS).alias("hseq"),
+            last.bitwiseAND((1 << _STATE_BITS) - 1).alias("left_state"),
+            fn.max_by("claim", "last").alias("left_claim"),
+            fn.count("arrived_at").alias("arrivals"),
+            *(fn.max(name).alias(name) for name in _ROW_COLUMNS),
+        )
     )
 
 
