@@ -86,7 +86,7 @@ class Telegram:
         answer_buttons_s: float | None = BUTTONS_S,
         adopt_account: bool = False,
         start_wait_s: float = 5.0,
-        on_uncertain: UncertainPolicy | None = None,
+        on_uncertain: UncertainPolicy = "park",
         block_on_uncertain: bool = False,
     ) -> None:
         if not is_token(token):
