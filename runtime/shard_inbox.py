@@ -116,13 +116,11 @@ class ShardInbox:
 
     def missed(self, message: Accepted) -> None:
         """What was offered is settled, and nobody will be told: a row that was stored stays on disk."""
-        row = message.row
-        lane = self.lanes.open(row.record.conversation_key)
+        row, lane = message.row, self.lanes.open(message.row.record.conversation_key)
         lane.arriving -= 1
         self._free_token(lane, row)
         if isinstance(message.outcome, Stored):
-            self.lanes.note(lane, row.seq)
-            self.lanes.leave_on_disk(lane)
+            self.lanes.miss(lane.key, row.seq)
         self.lanes.settle(lane)
 
     def arrived(self, row: QueuedRow) -> None:
