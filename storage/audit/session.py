@@ -21,6 +21,8 @@ _SETTINGS: Final = {
     "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
     # What checks share is kept for seconds: choosing a packing for each column costs more than making the rows.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
+    # Java runs a longer method without ever compiling it, four times slower: beyond it Spark makes many short ones.
+    "spark.sql.codegen.hugeMethodLimit": "8000",
 }
 _LOCAL: Final = {
     "spark.driver.memory": "2g",

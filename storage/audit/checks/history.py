@@ -7,26 +7,24 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
-from ..transitions import FINAL, TRANSITIONS
+from ..transitions import FINAL
 from .base import Check, Limits, Severity, Tables, findings, named_faults
-from .shared import lanes_of, moves_of, pruned_of, state_number, state_word
+from .shared import is_allowed, lanes_of, moves_of, pruned_of, state_number, state_word, with_stores
 
 _ROW: Final = ("store", "kind", "identity")
+_BUCKETS: Final = 1 << 20
 
 
 def find_bad_transitions(tables: Tables, limits: Limits) -> DataFrame:
     """Transitions that no rule allows, or that do not begin where the one before ended."""
-    rows = tables["history"].select(*_ROW, "shard", "hseq", "from", "to", "event", "at")
     row = Window.partitionBy("identity", "kind", "store").orderBy("hseq")
-    is_allowed = fn.concat_ws("|", "kind", "from", "event", "to").isin(
-        *("|".join(words) for words in sorted(TRANSITIONS))
-    )
     wrong = (
-        rows.withColumn("before", fn.lag("to").over(row))
+        _suspects(tables)
+        .withColumn("before", fn.lag("to").over(row))
         .join(fn.broadcast(pruned_of(tables)), ["store", "shard"], "left")
         .withColumn(
             "why",
-            fn.when(~is_allowed, fn.lit("not allowed"))
+            fn.when(~is_allowed(), fn.lit("not allowed"))
             .when(
                 fn.col("before").isNotNull() & (fn.col("from") != fn.col("before")), fn.lit("does not follow")
             )
@@ -44,6 +42,18 @@ def find_bad_transitions(tables: Tables, limits: Limits) -> DataFrame:
         ref=fn.concat_ws("/", "shard", "hseq"),
         at=fn.col("at"),
         detail={name: fn.col(name) for name in ("kind", "identity", "from", "event", "to", "before", "why")},
+    )
+
+
+def _suspects(tables: Tables) -> DataFrame:
+    """Rows of the history whose message or send is a suspect, and some others."""
+    # In buckets, of which there are never too many to send to all; where there are none, Spark reads no history.
+    bucket = fn.pmod(fn.xxhash64("kind", "identity"), fn.lit(_BUCKETS)).alias("bucket")
+    buckets = moves_of(tables).where("suspect").select(bucket).distinct()
+    return (
+        tables["history"]
+        .select(*_ROW, "shard", "hseq", "from", "to", "event", "at", bucket)
+        .join(fn.broadcast(buckets), "bucket", "left_semi")
     )
 
 
@@ -73,9 +83,9 @@ def find_unreconciled(tables: Tables, limits: Limits) -> DataFrame:
         & (fn.col("row_state") == fn.col("left_state"))
         & (fn.col("row_claim") == fn.col("left_claim"))
     )
+    left = moves_of(tables).where(fn.col("row_claim").isNull() | fn.col("hseq").isNull() | ~is_same)
     wrong = (
-        moves_of(tables)
-        .where(fn.col("row_claim").isNull() | fn.col("hseq").isNull() | ~is_same)
+        with_stores(tables, left)
         .withColumn("shard", fn.coalesce("row_shard", "shard"))
         .join(fn.broadcast(pruned_of(tables)), ["store", "shard"], "left")
         .withColumn("left", state_word(fn.col("left_state")))
@@ -91,7 +101,7 @@ def find_unreconciled(tables: Tables, limits: Limits) -> DataFrame:
         .where("why IS NOT NULL")
     )
     return findings(
-        _with_names(tables, wrong),
+        wrong.join(lanes_of(tables), ["store", "lane"], "left"),
         table="history",
         ref=fn.concat_ws("-", "kind", "identity"),
         at=fn.greatest("at", "row_at"),
@@ -121,15 +131,15 @@ def find_sent_out_of_order(tables: Tables, limits: Limits) -> DataFrame:
 
 
 def _out_of_order(tables: Tables, ends: DataFrame, table: str) -> DataFrame:
-    before = Window.partitionBy("line", "store").orderBy("seq", "part")
+    before = Window.partitionBy("line").orderBy("seq", "part")
     late = (
-        ends.select("store", "lane", "line", "seq", "part", "identity", "ended_hseq", "ended_at")
+        ends.select("lane", "line", "seq", "part", "identity", "ended_hseq", "ended_at")
         .withColumn("before_id", fn.lag("identity").over(before))
         .withColumn("before_hseq", fn.lag("ended_hseq").over(before))
         .where("before_hseq > ended_hseq")
     )
     return findings(
-        _with_names(tables, late),
+        late.join(lanes_of(tables), "lane", "left"),
         table=table,
         ref=fn.col("identity"),
         at=fn.col("ended_at"),
@@ -141,11 +151,6 @@ def _ends(tables: Tables, kind: str, state: str) -> DataFrame:
     """Rows that are in their last state, with the last place in the chain where they came into it."""
     is_there = (fn.col("kind") == kind) & (fn.col("row_state") == state_number(fn.lit(state)))
     return moves_of(tables).where(is_there & fn.col("ended_hseq").isNotNull())
-
-
-def _with_names(tables: Tables, found: DataFrame) -> DataFrame:
-    """The few that were found, with the names of channel and conversation."""
-    return found.join(lanes_of(tables), ["store", "lane"], "left")
 
 
 HISTORY_CHECKS: Final = (

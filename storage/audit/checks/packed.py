@@ -1,7 +1,7 @@
 """msgpack of a history row in Spark's own expressions, for the hash of the chain.
 
-Spark makes one method of such an expression, and the JVM runs a method of more than 8,000 bytes of code without
-compiling it, many times slower. So what depends on a size is looked up in a short list, not chosen case by case.
+Spark makes one method of such an expression as long as it is short enough for Java to compile (`session.py`). So what
+depends on a size is looked up in a short list, not chosen case by case.
 """
 
 from __future__ import annotations

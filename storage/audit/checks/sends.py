@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
 
 from .base import Check, Limits, Severity, Tables, age_s, findings
-from .shared import moves_of
+from .shared import moves_of, with_stores
 
 _IDENTITY: Final = ("channel", "idempotency_key", "part")
 
@@ -39,7 +39,7 @@ def find_duplicate_sends(tables: Tables, limits: Limits) -> DataFrame:
 
 def find_repeated_sends(tables: Tables, limits: Limits) -> DataFrame:
     """Sends whose history says more than once that the channel has them."""
-    again = moves_of(tables).where("arrivals > 1")
+    again = with_stores(tables, moves_of(tables).where("arrivals > 1"))
     return findings(
         again,
         table="outbox",

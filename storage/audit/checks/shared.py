@@ -15,9 +15,11 @@ from .base import Tables
 
 _STATES: Final = tuple(sorted({after for *_, after in TRANSITIONS}))
 _ARRIVALS: Final = ("sent", "reconcile-sent", "resolve-sent")
-_ENDS: Final = (("in", "done"), ("out", "sent"))
+_RULES: Final = tuple("|".join(words) for words in sorted(TRANSITIONS))
 _STATE_BITS: Final = 5
-_KEY: Final = ("store", "kind", "identity")
+_STEP_BITS: Final = 2 * _STATE_BITS
+_STATE_MASK: Final = (1 << _STATE_BITS) - 1
+_KEY: Final = ("store_key", "kind", "identity")
 _ROW_COLUMNS: Final = ("row_state", "row_claim", "row_at", "row_shard", "seq", "part", "lane", "line")
 _OF_ROWS: Final = frozenset({"inbox", "outbox"})
 
@@ -25,10 +27,11 @@ _OF_ROWS: Final = frozenset({"inbox", "outbox"})
 def moves_of(tables: Tables) -> DataFrame:
     """One row a message or send that has a history, or is in a table that is there.
 
-    `store`, `kind`, `identity`.
+    `store_key`, see `with_stores`, `kind`, `identity`.
     Of its history, null without one: `shard`; `hseq`, `left_state` (a number, see `state_number`), `left_claim` and
     `at` of its last row; `arrivals` and `arrived_at`, how often and when last the channel had it; `ended_hseq` and
-    `ended_at` of its last `done` or `sent`; `doubted`, it was ever uncertain.
+    `ended_at` of its last `done` or `sent`; `doubted`, it was ever uncertain; `suspect`, one of its rows may break the
+    rules: certainly not where it is false.
     Of the row itself, null without one: `row_state`, `row_claim`, `row_at`, `row_shard`, `seq`, `part`; `lane`, see
     `lanes_of`, and `line`, within which it has its place.
     """
@@ -43,9 +46,15 @@ def openings_of(tables: Tables) -> DataFrame:
 
 
 def lanes_of(tables: Tables) -> DataFrame:
-    """One row a channel and conversation of a store: `store`, `lane`, `channel`, `conversation_key`."""
+    """One row a channel and conversation of a store: `lane`, `store`, `channel`, `conversation_key`."""
     kept = tables.get("lanes")
     return _lanes(tables) if kept is None else kept
+
+
+def with_stores(tables: Tables, found: DataFrame) -> DataFrame:
+    """Rows of `moves_of` with their `store`."""
+    stores = tables["stores"].select("store", _store_key())
+    return found.join(fn.broadcast(stores), "store_key", "left")
 
 
 def pruned_of(tables: Tables) -> DataFrame:
@@ -77,6 +86,11 @@ def sharing(tables: Tables) -> Generator[Mapping[str, DataFrame]]:
             frame.unpersist()
 
 
+def is_allowed() -> Column:
+    """Whether a rule allows a row of the history."""
+    return fn.concat_ws("|", "kind", "from", "event", "to").isin(*_RULES)
+
+
 def state_number(state: Column) -> Column:
     """The number of a state; 0 is none that a rule knows."""
     # Spark groups numbers by hash, and sorts what holds texts.
@@ -99,57 +113,88 @@ def send_state() -> Column:
 
 def _moves(tables: Tables) -> DataFrame:
     # Rows and their history meet in one grouping: no table is sorted for a join. Only numbers are kept beside the key,
-    # since Spark groups numbers by hash, and sorts what holds texts.
+    # since Spark groups numbers by hash, and sorts what holds texts. The store is a number too: shorter to send.
     parts = [_steps(tables["history"])]
     if "inbox" in tables:
         parts.append(
-            _rows(tables["inbox"], "in", fn.col("status"), "accepted_at", fn.xxhash64("conversation_key"))
+            _rows(
+                tables["inbox"],
+                "in",
+                fn.col("status"),
+                "accepted_at",
+                fn.xxhash64("store", "conversation_key"),
+            )
         )
     if "outbox" in tables:
         parts.append(_rows(tables["outbox"], "out", send_state(), "updated_at", _lane()))
     every = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
     if len(parts) == 1:
         every = every.withColumns({name: fn.lit(None).cast("long") for name in _ROW_COLUMNS})
-    # The last row's state rides in the low bits of its number.
-    last = fn.max("last")
+    first, last = fn.min("step"), fn.max("step")
     # Of rows that lie apart Spark would group next to nothing before it sends them, at the price of grouping all.
     return (
         every.repartition(*_KEY)
         .groupBy(*_KEY)
         .agg(
-            *(
-                fn.max(name).alias(name)
-                for name in ("shard", "at", "arrived_at", "ended_hseq", "ended_at", "doubted")
-            ),
-            fn.shiftright(last, _STATE_BITS).alias("hseq"),
-            last.bitwiseAND((1 << _STATE_BITS) - 1).alias("left_state"),
-            fn.max_by("claim", "last").alias("left_claim"),
-            fn.count("arrived_at").alias("arrivals"),
+            fn.max("shard").alias("shard"),
+            fn.max("at").alias("at"),
+            fn.shiftright(last, _STEP_BITS).alias("hseq"),
+            _after(last).alias("left_state"),
+            fn.max_by("claim", "step").alias("left_claim"),
+            fn.count_if("arrived").alias("arrivals"),
+            fn.max(fn.when(fn.col("arrived"), fn.col("at"))).alias("arrived_at"),
+            fn.max(fn.when(fn.col("ended"), fn.shiftright("step", _STEP_BITS))).alias("ended_hseq"),
+            fn.max(fn.when(fn.col("ended"), fn.col("at"))).alias("ended_at"),
+            fn.max("doubted").alias("doubted"),
+            (fn.max("broken") | _may_not_follow(first, last)).alias("suspect"),
             *(fn.max(name).alias(name) for name in _ROW_COLUMNS),
         )
     )
 
 
+def _may_not_follow(first: Column, last: Column) -> Column:
+    """Whether rows may not begin with the first, and follow from one another; of up to three it is known."""
+    count = fn.count("step")
+    # What is in all three but not in the outer two is the one between them.
+    middle = fn.bit_xor("step").bitwiseXOR(first).bitwiseXOR(last)
+    return (
+        (count > 3)
+        | (_before(first) != 0)
+        | ((count == 2) & (_before(last) != _after(first)))
+        | ((count == 3) & ((_before(middle) != _after(first)) | (_before(last) != _after(middle))))
+    )
+
+
+def _before(step: Column) -> Column:
+    return fn.shiftright(step, _STATE_BITS).bitwiseAND(_STATE_MASK)
+
+
+def _after(step: Column) -> Column:
+    return step.bitwiseAND(_STATE_MASK)
+
+
 def _steps(history: DataFrame) -> DataFrame:
-    kind, event, at = fn.col("kind"), fn.col("event"), fn.col("at")
-    has_arrived = (kind == "out") & event.isin(*_ARRIVALS)
-    has_ended = fn.concat_ws("|", kind, event).isin(*("|".join(one) for one in _ENDS))
+    kind, event = fn.col("kind"), fn.col("event")
+    # From and to ride in the low bits of the number, the last one lowest; a new row comes from none.
+    states = fn.shiftleft(state_number(fn.col("from")), _STATE_BITS) + state_number(fn.col("to"))
     return history.select(
-        *_KEY,
+        _store_key(),
+        "kind",
+        "identity",
         "shard",
         "claim",
         "at",
-        (fn.shiftleft("hseq", _STATE_BITS) + state_number(fn.col("to"))).alias("last"),
-        fn.when(has_arrived, at).alias("arrived_at"),
-        fn.when(has_ended, fn.col("hseq")).alias("ended_hseq"),
-        fn.when(has_ended, at).alias("ended_at"),
+        (fn.shiftleft("hseq", _STEP_BITS) + states).alias("step"),
+        (~is_allowed()).alias("broken"),
+        ((kind == "out") & event.isin(*_ARRIVALS)).alias("arrived"),
+        (((kind == "in") & (event == "done")) | ((kind == "out") & (event == "sent"))).alias("ended"),
         (fn.col("to") == "uncertain").alias("doubted"),
     )
 
 
 def _rows(table: DataFrame, kind: str, state: Column, at: str, line: Column) -> DataFrame:
     return table.select(
-        "store",
+        _store_key(),
         fn.lit(kind).alias("kind"),
         fn.col("id").alias("identity"),
         state_number(state).cast("long").alias("row_state"),
@@ -172,8 +217,12 @@ def _lanes(tables: Tables) -> DataFrame:
 
 
 def _lane() -> Column:
-    # In 64 bits even millions of conversations of a store do not meet.
-    return fn.xxhash64("channel", "conversation_key")
+    # In 64 bits even many millions of conversations do not meet.
+    return fn.xxhash64("store", "channel", "conversation_key")
+
+
+def _store_key() -> Column:
+    return fn.xxhash64("store").alias("store_key")
 
 
 def _openings(tables: Tables) -> DataFrame:
