@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -15,17 +16,16 @@ from pyspark.sql import functions as fn
 from shardline.storage.audit.checks.base import DEFAULT_LIMITS
 from shardline.storage.audit.checks.history import find_bad_transitions
 from shardline.storage.audit.checks.shared import sharing
+from shardline.storage.audit.exported import make_frame
+from shardline.storage.audit.schemas import spark_schema
+from shardline.storage.audit.tables import TABLES
 from shardline.storage.audit.transitions import TRANSITIONS
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
 
-SCHEMA = (
-    "store string, shard long, hseq long, kind string, identity long, `from` string, `to` string, event string,"
-    " claim long, at long, instance long"
-)
 RULES = sorted(TRANSITIONS)
 MESSAGES = 1_500
 MOST_ROWS = 7
@@ -111,6 +111,12 @@ def expected(history: list[Row]) -> set[tuple[str, str]]:
     return found
 
 
+def make_table(spark: SparkSession, name: str, rows: Sequence[Mapping[str, object]]) -> DataFrame:
+    """A table of an audit; null where a row says nothing."""
+    schema = spark_schema(TABLES[name])
+    return make_frame(spark, [tuple(row.get(column) for column in schema.names) for row in rows], schema)
+
+
 def test_each_row_that_breaks_a_rule_is_found_and_no_other(spark: SparkSession) -> None:
     history = make_history(random.Random(7))
     first = (
@@ -118,14 +124,12 @@ def test_each_row_that_breaks_a_rule_is_found_and_no_other(spark: SparkSession) 
         Row(0, 2, "in", MESSAGES + 1, "", "park", "parked"),
     )
     rows = [
-        ("s", one.shard, one.hseq, one.kind, one.identity, one.before, one.after, one.event, 1, 1, 1)
+        {"store": "s", "shard": one.shard, "hseq": one.hseq, "kind": one.kind, "identity": one.identity,
+         "from": one.before, "to": one.after, "event": one.event, "claim": 1, "at": 1, "instance": 1}
         for one in (*first, *history)
-    ]
-    heads = [("s", shard, len(rows)) for shard in (0, 1)]
-    tables = {
-        "history": spark.createDataFrame(rows, SCHEMA),
-        "shard": spark.createDataFrame(heads, "store string, shard long, hseq long"),
-    }
+    ]  # fmt: skip
+    heads = [{"store": "s", "shard": shard, "hseq": len(rows)} for shard in (0, 1)]
+    tables = {"history": make_table(spark, "history", rows), "shard": make_table(spark, "shard", heads)}
     with sharing(tables) as shared:
         found = find_bad_transitions(shared, DEFAULT_LIMITS)
         told = found.select("ref_id", fn.get_json_object("detail", "$.why")).collect()
