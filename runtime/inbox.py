@@ -91,7 +91,10 @@ class Inbox:
         if is_outside and intake.check_full():
             timeout_s = await intake.wait_room(timeout_s)
         holds_token = False
-        if takes_token and status is InboxStatus.QUEUED:
+        if status is InboxStatus.QUEUED and not takes_token:
+            # No bound holds it up, but what waits is counted before each offer.
+            intake.has_room(shard.inbox.lanes, shard.number, key)
+        elif status is InboxStatus.QUEUED:
             self._check_lane(shard, key, dedupe_key)
             holds_token = is_outside and shard.inbox.lanes.may_hold_token(key)
             if holds_token and not services.tokens.try_take():

@@ -98,7 +98,8 @@ class FrozenTopology:
             )
         raise BusError(
             Code.INVALID_TOPIC,
-            f"topic {topic[:128]} is not in the topology; {self.list_handlers()}",
+            f"topic {topic[:128]} is not in the topology; {self.list_handlers()}; "
+            "`Topology.topic` declares an event topic",
             topic=topic[:128],
         )
 

@@ -120,9 +120,10 @@ def show_table(summary: Summary, file: IO[str] | None = None) -> None:
     from rich.table import Table  # noqa: PLC0415
 
     table = Table(title="shardline demo", title_justify="left")
-    table.add_column("", no_wrap=True)
-    table.add_column("store", justify="right")
-    table.add_column("this run", justify="right")
+    # A narrow terminal breaks the names, never the figures.
+    table.add_column("", overflow="fold")
+    table.add_column("store", justify="right", no_wrap=True)
+    table.add_column("this run", justify="right", no_wrap=True)
     values: dict[str, float] = attrs.asdict(summary)
     for name, value in values.items():
         if name.startswith("run_"):

@@ -252,8 +252,13 @@ def test_a_signal_stops_in_good_order_and_the_same_command_goes_on(tmp_path: Pat
 
 def test_start_up_loads_no_more_than_it_needs(tmp_path: Path) -> None:
     """A subcommand's modules are loaded when it runs, and what draws when there is something to draw."""
-    command = "import sys, shardline.__main__; print(*sys.modules)"
-    done = subprocess.run([DEMO[0], "-c", command], capture_output=True, text=True, check=True, cwd=tmp_path)
+    command = (
+        "import atexit, sys, shardline.__main__ as command; atexit.register(lambda: print(*sys.modules));"
+        " command.main()"
+    )
+    done = subprocess.run(
+        [DEMO[0], "-c", command, "--version"], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
     loaded = set(done.stdout.split())
 
     assert "shardline.runtime.command.app" in loaded

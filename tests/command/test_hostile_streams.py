@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -139,3 +140,23 @@ def test_a_decision_whose_answer_finds_no_room_is_not_denied(tmp_path: Path) -> 
 
     assert ended.returncode == 1
     assert "may be done" in ended.stderr
+
+
+def test_a_ctrl_c_while_the_command_is_loaded_is_one_line_with_a_code(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text(
+        "print('loading', flush=True)\nimport threading\nthreading.Event().wait(60)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "shardline", "demo"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "loading\n"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=50)
+
+    assert (process.returncode, out, err) == (1, "", "shardline: ended by Ctrl-C\n")

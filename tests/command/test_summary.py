@@ -1,5 +1,11 @@
+import io
+import re
+
+import pytest
+
 from shardline import Status
 from shardline.adapters.transcript import Tally
+from shardline.runtime.command.screen import show_table
 from shardline.runtime.command.summary import Summary, summarize
 from shardline.runtime.intake import IntakeStatus
 from shardline.runtime.store_health import StoreHealth
@@ -107,3 +113,18 @@ def test_uncertain_sends_that_were_settled_are_not_counted_as_new() -> None:
     found = summary_of(status({InboxStatus.DONE: 3}, {OutboxState.SENT: 3}), Tally(), before)
 
     assert (found.uncertain, found.run_uncertain, found.run_sent) == (0, 0, 3)
+
+
+@pytest.mark.parametrize("columns", ["30", "200"])
+def test_a_narrow_terminal_breaks_the_names_and_not_the_figures(
+    monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    found = summary_of(status({InboxStatus.DONE: 28_376}, {OutboxState.SENT: 28_375}), Tally())
+    said = io.StringIO()
+    show_table(found, said)
+
+    assert max(map(len, said.getvalue().splitlines())) <= int(columns)
+    for count in ("28,376", "28,375"):
+        assert re.search(rf"{count} │ +{count} │", said.getvalue())
+    assert "…" not in said.getvalue()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable
 
 import attrs
 
@@ -67,6 +67,40 @@ class Words:
         self._over.update(handled)
         self.untold.clear()
         self.known = defaultdict(set, {key: set(rows.values()) for key, rows in disk.open.items()})
+
+
+class Journal:
+    """Parts of a shard: each is submitted, then committed, then settled, in the order of submission."""
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self.submitted: deque[tuple[Callable[[], None], Callable[[], None]]] = deque()
+        self.committed: deque[Callable[[], None]] = deque()
+
+    def submit(
+        self, commit: Callable[[], None], settle: Callable[[], None], late: Callable[[], None] | None = None
+    ) -> None:
+        """Take a part of this run; `late` is called in place of `settle` where a later one is told."""
+        epoch = self.epoch
+
+        def settled() -> None:
+            # What was settled for a run that crashed is on disk, and the next run has read it there.
+            if epoch == self.epoch:
+                settle()
+            elif late is not None:
+                late()
+
+        self.submitted.append((commit, settled))
+
+    def commit(self) -> None:
+        """Store the next part."""
+        commit, settle = self.submitted.popleft()
+        commit()
+        self.committed.append(settle)
+
+    def settle(self) -> None:
+        """Tell of the next part that is stored."""
+        self.committed.popleft()()
 
 
 async def no_work(_: Job) -> None:

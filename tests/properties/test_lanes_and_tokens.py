@@ -6,8 +6,7 @@ Idle lanes are evicted at any moment, by number, sweeps and weight, and the shar
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Callable
+from collections import Counter
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -17,7 +16,7 @@ from shardline.runtime.lane import Lane
 from shardline.runtime.lanes import Lanes
 from shardline.runtime.pool import Job, WorkerPool
 from shardline.runtime.tokens import Tokens
-from tests.kits.lane_rows import Disk, Row, Words, no_work
+from tests.kits.lane_rows import Disk, Journal, Row, Words, no_work
 
 KEYS = ("a", "b", "c", "d", "e")
 MAX_INFLIGHT = 4
@@ -36,15 +35,15 @@ class LaneMachine(RuleBasedStateMachine):
         super().__init__()
         self.disk = Disk()
         self.tokens = Tokens(MAX_INFLIGHT)
-        self.epoch = 0
+        self.journal = Journal()
         self._start_run()
-        self.submitted: deque[tuple[Callable[[], None], Callable[[], None]]] = deque()
-        self.committed: deque[Callable[[], None]] = deque()
         self.running: dict[str, tuple[Lane[Row], Row]] = {}
         self.ending: list[Row] = []
         self.paid: set[Row] = set()
         self.words = Words()
         self.handing_back: set[str] = set()
+        self.offers: list[Row] = []
+        self.twice: Counter[str] = Counter()
         self.passed: dict[str, Counter[str]] = {}
         self.numbers = 0
         self.last_seq = 0
@@ -64,27 +63,15 @@ class LaneMachine(RuleBasedStateMachine):
 
     # --- the journal ---
 
-    def _submit(self, commit: Callable[[], None], settle: Callable[[], None]) -> None:
-        epoch = self.epoch
-
-        def settled() -> None:
-            # What was settled for a run that crashed is on disk, and the next run has read it there.
-            if epoch == self.epoch:
-                settle()
-
-        self.submitted.append((commit, settled))
-
-    @precondition(lambda self: self.submitted)
+    @precondition(lambda self: self.journal.submitted)
     @rule()
     def commit(self) -> None:
-        commit, settle = self.submitted.popleft()
-        commit()
-        self.committed.append(settle)
+        self.journal.commit()
 
-    @precondition(lambda self: self.committed)
+    @precondition(lambda self: self.journal.committed)
     @rule()
     def settle(self) -> None:
-        self.committed.popleft()()
+        self.journal.settle()
 
     # --- the shard ---
 
@@ -127,6 +114,7 @@ class LaneMachine(RuleBasedStateMachine):
             self.lanes.pause(lane)
 
         def settled() -> None:
+            self.offers.remove(row)
             lane.arriving -= 1
             if rides and not lane.has_older:
                 self.lanes.begin(lane, row)
@@ -138,21 +126,28 @@ class LaneMachine(RuleBasedStateMachine):
                     self._free_token(lane, row)
                 self._look(lane)
 
-        epoch = self.epoch
+        epoch = self.journal.epoch
 
         def commit() -> None:
             self._store(row)
-            if epoch != self.epoch:
+            if epoch != self.journal.epoch:
+                self.twice[key] += 1
+
+        def late() -> None:
+            if row in self.offers:
                 self._told_late(row)
 
-        self._submit(commit, settled)
+        self.offers.append(row)
+        self.journal.submit(commit, settled, late)
 
     def _told_late(self, row: Row) -> None:
-        """Offered to a run that crashed, stored after the next began: told at once, though a page may be quicker."""
-        if row.number % 2:
-            self.refill()
-        self.words.told(row)
+        """Offered to a run that crashed and settled in the next: it counts all the while, and stays on disk."""
+        self.offers.remove(row)
+        self.twice[row.key] -= 1
+        lane = self.lanes.open(row.key)
+        lane.arriving -= 1
         self.lanes.miss(row.key, row.seq)
+        self.lanes.settle(lane)
 
     def _hand_back(self, lane: Lane[Row], row: Row) -> None:
         """Another home was quicker: the claim that rode along goes back."""
@@ -170,7 +165,7 @@ class LaneMachine(RuleBasedStateMachine):
             self.lanes.resume(lane)
             self._look(lane)
 
-        self._submit(lambda: None, settled)
+        self.journal.submit(lambda: None, settled)
 
     @rule(key=st.sampled_from(KEYS), has_room=st.booleans())
     def emit(self, key: str, has_room: bool) -> None:
@@ -184,7 +179,7 @@ class LaneMachine(RuleBasedStateMachine):
             elif (lane := self.lanes.arrive(key, row)) is not None:
                 self._look(lane)
 
-        self._submit(lambda: self._store(row), settled)
+        self.journal.submit(lambda: self._store(row), settled)
 
     @rule()
     def refill(self) -> None:
@@ -257,7 +252,7 @@ class LaneMachine(RuleBasedStateMachine):
             lane.busy = False
             self._look(lane)
 
-        self._submit(lambda: self._close(row), settled)
+        self.journal.submit(lambda: self._close(row), settled)
 
     def _close(self, row: Row) -> None:
         del self.disk.open[row.key][row.seq]
@@ -281,7 +276,7 @@ class LaneMachine(RuleBasedStateMachine):
             lane.busy = False
             self._look(lane)
 
-        self._submit(lambda: None, settled)
+        self.journal.submit(lambda: None, settled)
 
     @precondition(lambda self: self._in_back_off())
     @rule(data=st.data())
@@ -311,12 +306,14 @@ class LaneMachine(RuleBasedStateMachine):
     @rule(late=st.lists(st.sampled_from(KEYS), max_size=2))
     def restart(self, late: list[str]) -> None:
         """The shard crashes: its commits are settled before the new lease is, its claims and tokens go back."""
-        while self.submitted:
-            self.commit()
+        while self.journal.submitted:
+            self.journal.commit()
+        self.offers.clear()
+        self.twice.clear()
         for key in late:
             # While the lease is under way the crashed run is the one that messages are offered to.
             self.publish(key)
-        self.epoch += 1
+        self.journal.epoch += 1
         for row in self.paid:
             row.holds_token = False
             self.tokens.give_back()
@@ -327,6 +324,9 @@ class LaneMachine(RuleBasedStateMachine):
         self.handing_back.clear()
         self.words.start_anew(self.disk, self.handled)
         self._start_run()
+        for row in self.offers:
+            self.lanes.open(row.key).arriving += 1
+            self.words.known[row.key].add(row.number)
 
     # --- the promises ---
 
@@ -348,9 +348,9 @@ class LaneMachine(RuleBasedStateMachine):
 
     @invariant()
     def what_waits_is_counted(self) -> None:
-        """Exactly, wherever the shard was told of all that is stored."""
+        """Exactly, wherever the shard was told of all that is stored, and of all that a crash left on its way."""
         for lane in self.lanes.values():
-            if lane.beyond is not None and not self.words.untold[lane.key]:
+            if lane.beyond is not None and not self.words.untold[lane.key] and not self.twice[lane.key]:
                 at_work = lane.busy and lane.key not in self.handing_back
                 assert lane.waiting_rows + at_work == len(self.words.known[lane.key])
 
@@ -374,16 +374,16 @@ class LaneMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         """No row is lost: with nothing new coming, everything is handled and every count is back where it was."""
         for _ in range(20 * (self.numbers + 1)):
-            while self.submitted or self.committed:
-                if self.submitted:
-                    self.commit()
-                self.settle()
+            while self.journal.submitted or self.journal.committed:
+                if self.journal.submitted:
+                    self.journal.commit()
+                self.journal.settle()
             for key in self._in_back_off():
                 self._wake(key)
             for key in sorted(self.running):
                 self._done(key)
             self.refill()
-            if self.lanes.is_quiet and not self.submitted:
+            if self.lanes.is_quiet and not self.journal.submitted:
                 break
         assert sorted(self.handled) == list(range(1, self.numbers + 1))
         assert not any(self.disk.open.values())

@@ -102,6 +102,9 @@ def test_a_topic_that_is_not_handled_is_told_with_those_that_are() -> None:
         assert refused.value.code is code
     with pytest.raises(BusError, match="there are handlers for: nothing"):
         Topology().freeze().check_conversation_topic("chat.message")
+    # Who publishes to a topic of his own reads here what it lacks.
+    with pytest.raises(BusError, match=r"`Topology\.topic` declares an event topic"):
+        Topology().freeze().check_conversation_topic("order.paid")
 
 
 class Forgetful:
