@@ -31,6 +31,10 @@ _LETTER: Final = 7
 """About as wide as one is."""
 _MOST_LETTERS: Final = 50
 
+_UNITS_MS: Final = (("days", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
+_LEAST_UNITS: Final = 2
+"""So many of a unit are told in it."""
+
 Point = tuple[int, float]
 
 
@@ -41,6 +45,13 @@ class Bar:
     name: str
     count: int
     colour: str = "var(--bar)"
+
+
+def plot_times(lines: Mapping[str, Sequence[Point]]) -> str:
+    """Lines of how long something took, in the unit that people would take for the longest; given in milliseconds."""
+    most = max((y for line in lines.values() for _, y in line), default=0)
+    unit, ms = next(((name, ms) for name, ms in _UNITS_MS if most >= _LEAST_UNITS * ms), ("ms", 1))
+    return plot({name: [(x, y / ms) for x, y in line] for name, line in lines.items()}, unit)
 
 
 def plot(lines: Mapping[str, Iterable[Point]], unit: str = "") -> str:
@@ -69,7 +80,7 @@ def plot(lines: Mapping[str, Iterable[Point]], unit: str = "") -> str:
     drawn: list[str] = []
     for number in range(round(top / step) + 1):
         y = up(number * step)
-        said = f"{number * step:,g} {unit}".rstrip() if number else "0"
+        said = f"{number * step:,.12g} {unit}".rstrip() if number else "0"
         drawn += [
             f"<line x1={_LEFT} y1={y:.1f} x2={_WIDTH} y2={y:.1f} stroke='var(--line)'/>",
             f"<text x={_LEFT - 8} y={y + 4:.1f} text-anchor=end>{escape(said)}</text>",

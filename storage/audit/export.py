@@ -19,7 +19,10 @@ from threading import Condition
 from typing import Final, cast
 from urllib.parse import quote
 
+import apsw
+
 from ...actors.errors import BusError, Code
+from ..sqlite.faults import store_error
 from .arrow import Batch, ParquetFile, bounds, split
 from .manifest import Manifest, TablePart, columns_of, newest, read_manifests, write_manifest
 from .scan import Bound, Stretch, open_copy, scan, stretches
@@ -49,13 +52,19 @@ def export_store(store: Path, folder: Path, *, progress: Progress = lambda _done
     Returns:
         What was written.
     Raises:
-        BusError: as `Look`; STORE_MISMATCH also where the store is older than its last export here.
+        BusError: as `Look`; STORE_MISMATCH also where the store is older than its last export here; STORE_CORRUPT also
+            where a table cannot be read.
         BadExport: the folder holds damaged exports.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with open_snapshot(store, folder) as snapshot:
         before = _last_export(folder, snapshot)
-        return _Export(snapshot, folder, before, progress).run()
+        try:
+            return _Export(snapshot, folder, before, progress).run()
+        except apsw.Error as error:
+            raise store_error(
+                error, "the copy cannot be read; `shardline doctor` looks the store over"
+            ) from error
 
 
 def _last_export(folder: Path, snapshot: Snapshot) -> Manifest | None:
@@ -164,6 +173,12 @@ class _Export:
             self._writing += 1
         try:
             return self._write(job, table, stretch)
+        except ValueError as error:
+            # Arrow's own, too; of a text that is no UTF-8.
+            raise BusError(
+                Code.STORE_CORRUPT,
+                f"{table.name} holds a value that no store writes; restore a backup copy: {error}",
+            ) from error
         finally:
             with self._ended:
                 self._writing -= 1
@@ -247,7 +262,7 @@ class _Files:
             self._open.pop(next(iter(self._open))).close()
         day, _, channel = key.partition("/")
         values = {
-            "dt": str((_EPOCH + timedelta(days=int(day))).date()) if day else _NO_VALUE,
+            "dt": _date(int(day)) if day else _NO_VALUE,
             "channel": quote(channel, safe="") if channel else _NO_VALUE,
         }
         place = self._root.joinpath(*(f"{one}={values[one]}" for one in self._table.partitions))
@@ -257,6 +272,14 @@ class _Files:
         file = self._open[key] = ParquetFile(path, self._table.columns)
         self.names.append(name.as_posix())
         return file
+
+
+def _date(day: int) -> str:
+    """A day as the name of its folder; one that no calendar has is none."""
+    try:
+        return str((_EPOCH + timedelta(days=day)).date())
+    except OverflowError:
+        return _NO_VALUE
 
 
 __all__ = ["Progress", "export_store"]

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final, Protocol, cast
 
-from .charts import Bar, Point, bars, plot, show_time
+from .charts import Bar, Point, bars, plot, plot_times, show_time
 from .checks.base import Severity
 from .checks.registry import ALL_CHECKS
 from .manifest import BadExport
@@ -211,7 +211,7 @@ def _measures(out: Path, summary: Summary) -> list[str]:
     parts: list[str] = []
     for kind, title in (("handle", "Time to handle"), ("send", "Time to send")):
         parts.append(f"<h2>{title}: 95 of 100 took no longer, by channel and hour</h2>")
-        parts.append(failed.get("latency") or plot(_latency(taken["latency"], kind), "ms"))
+        parts.append(failed.get("latency") or plot_times(_latency(taken["latency"], kind)))
     parts.append("<h2>Backlog: how many were waiting, by hour</h2>")
     parts.append(failed.get("backlog") or plot(_backlog(taken["backlog"])))
     for name, title, charted in (

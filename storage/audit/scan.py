@@ -30,6 +30,8 @@ _WINDOW_ROWS: Final = 20_000
 _NOT_SAID: Final = frozenset({"correlation_id", "hops", "bulk", "on_uncertain", "reply_to"})
 """What a body holds beside its content."""
 _HASH: Final = "content_hash"
+_HASHED: Final = f"iif(emptied_at IS NULL AND purged_at IS NULL,{_HASH}(body),NULL)"
+"""What was said and is gone is nothing; hashed as it lies there, all of it would be the same."""
 
 Bound = str | int
 
@@ -139,7 +141,7 @@ def _text_of(column: Column) -> str:
     """SQL that gives a value as a field of CSV; nothing at all is NULL."""
     name = f'"{column.source or column.name}"'
     if column == CONTENT_HASH:
-        return f"coalesce({_HASH}({name}),'')"
+        return f"coalesce({_HASHED},'')"
     match column.kind:
         case "int":
             return f"coalesce({name},'')"
@@ -154,7 +156,7 @@ def _value_of(column: Column) -> str:
     """SQL that gives a value of JSON."""
     name = f'"{column.source or column.name}"'
     if column == CONTENT_HASH:
-        return f"{_HASH}({name})"
+        return _HASHED
     return f"iif({name} IS NULL,NULL,hex({name}))" if column.kind == "blob" else name
 
 

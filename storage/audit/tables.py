@@ -61,7 +61,7 @@ def _columns(ints: str, texts: str = "", blobs: str = "") -> tuple[Column, ...]:
 
 
 CONTENT_HASH: Final = Column("content_hash", "text", "body")
-"""SHA-256 of what a send says; the text itself is not exported."""
+"""SHA-256 of what a send says, NULL once that is gone; the text itself is not exported."""
 
 CHANNEL: Final = Column("channel", "text")
 """Stands in the names of an export's folders, and in a store in the rows."""

@@ -7,13 +7,14 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import apsw
 import pytest
 
 from shardline.storage.sqlite.migrate import load_migrations
-from tests.kits.audited import make_chats
+from tests.kits.audited import Tampered, make_chats
 from tests.kits.operated import operate
 
 pytest.importorskip("pyspark", reason="the extra `audit` is not installed")
@@ -125,6 +126,59 @@ def test_an_older_store_is_told_to_be_migrated(tmp_path: Path, schema: int) -> N
         assert "migrate" in ended.stderr
     assert not list(tmp_path.glob("x/manifest/*"))
     assert not (tmp_path / "copy.db").exists()
+
+
+def break_page(store: Path) -> None:
+    """Overwrite the first page of the sends."""
+    database = apsw.Connection(str(store))
+    [(root,)] = database.execute(
+        "SELECT rootpage FROM sqlite_schema WHERE name = 'outbox' AND type = 'table'"
+    ).fetchall()
+    [(size,)] = database.execute("PRAGMA page_size").fetchall()
+    database.close()
+    with store.open("r+b") as file:
+        file.seek((int(str(root)) - 1) * int(str(size)))
+        file.write(b"\xff" * 64)
+
+
+def break_text(store: Path) -> None:
+    """Make a text no UTF-8."""
+    database = apsw.Connection(str(store))
+    database.execute("UPDATE outbox SET platform_message_id = CAST(x'ff41' AS TEXT) WHERE id = 3")
+    database.close()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"), [(break_page, "`shardline doctor` looks"), (break_text, "outbox holds a value")]
+)
+def test_a_damaged_store_is_one_line_and_no_finding(
+    tmp_path: Path, spoil: Callable[[Path], None], said: str
+) -> None:
+    store, exports = tmp_path / "a.db", tmp_path / "x"
+    make_chats(store, chats=3)
+    spoil(store)
+    refused = operate("audit", "export", store, "--to", exports)
+
+    # 1 would say that something was found.
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith(f"shardline: {store}: STORE_CORRUPT: ")
+    assert said in refused.stderr
+    assert refused.stderr.count("\n") == 1
+    assert not list(exports.rglob("*.parquet"))
+    assert not list(exports.glob(".snapshot-*")), "the copy holds the texts of messages"
+
+
+def test_a_time_that_no_calendar_has_is_exported(tmp_path: Path) -> None:
+    store = tmp_path / "a.db"
+    make_chats(store, chats=2)
+    with Tampered(store, relink=False) as spoiled:
+        for row, at_us in ((1, 2**63 - 1), (2, -(2**63)), (3, -1)):
+            spoiled.run("UPDATE outbox SET created_at = ? WHERE id = ?", at_us, row)
+    part = export_store(store, tmp_path / "x").tables["outbox"]
+    days = {name.split("/")[2] for name in part.files}
+
+    assert part.rows == 4
+    assert {"dt=__HIVE_DEFAULT_PARTITION__", "dt=1970-01-01"} < days
 
 
 def test_a_file_size_limit_is_one_line(tmp_path: Path) -> None:

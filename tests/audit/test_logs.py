@@ -17,7 +17,7 @@ from shardline.runtime.retention import Retention
 from shardline.storage.sqlite import open_sqlite
 from shardline.testing import FakeChannel
 from tests.kits.aging_clock import AgingClock
-from tests.kits.audited import Fault, Tampered
+from tests.kits.audited import Fault, Tampered, make_chats
 
 pytest.importorskip("pyspark", reason="the extra `audit` is not installed")
 
@@ -108,4 +108,17 @@ def test_what_retention_took_is_no_fault(spark: SparkSession, tmp_path: Path) ->
         ("answer_without_message", "3"),
         ("log_gaps", str(place)),
         ("log_gaps", "news/0/3"),
+    }
+
+
+def test_numbers_at_the_end_of_64_bits_are_looked_at(spark: SparkSession, tmp_path: Path) -> None:
+    store, end = tmp_path / "a.db", 2**63 - 1
+    make_chats(store, chats=2, events=3)
+    with Tampered(store, relink=False) as spoiled:
+        spoiled.run("UPDATE event SET off = ? WHERE off = 1", end)
+        spoiled.run("INSERT INTO log_end VALUES ('chat.message', 99, ?, ?)", end, end)
+
+    assert find(Copies(spark, store), tmp_path / "out") == {
+        ("log_gaps", "news/0/1"),
+        ("log_gaps", "news/0/32"),
     }

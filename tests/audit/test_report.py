@@ -16,7 +16,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the extra `audit` is not installed")
 
-from shardline.storage.audit.charts import plot
+from shardline.storage.audit.charts import plot, plot_times
 from shardline.storage.audit.checks.base import Severity
 from shardline.storage.audit.manifest import BadExport
 from shardline.storage.audit.report import said_detail, write_report
@@ -196,6 +196,28 @@ def test_one_hour_is_named_once() -> None:
 )
 def test_a_detail_is_shown_for_people(detail: str | None, said: str) -> None:
     assert said_detail(detail) == said
+
+
+@pytest.mark.parametrize(
+    ("most_ms", "said"),
+    [
+        (0.4, "0.4 ms"),
+        (1_999, "2,000 ms"),
+        (2_000, "2 s"),
+        (3 * 3_600_000, "3 h"),
+        (1_000_000_000, "15 days"),
+        (10**12, "15,000 days"),
+    ],
+)
+def test_long_times_have_a_unit_that_people_read(most_ms: float, said: str) -> None:
+    drawn = plot_times({"fake": [(0, 0.1), (HOUR_US, most_ms)]})
+    [*_, last] = re.findall(r"text-anchor=end>([^<]*(?:ms|s|min|h|days))<", drawn)
+
+    assert last == said
+
+
+def test_a_large_count_is_written_out() -> None:
+    assert "2,000,000" in plot({"messages": [(0, 1.0), (HOUR_US, 2_000_000.0)]})
 
 
 @pytest.mark.long

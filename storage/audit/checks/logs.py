@@ -12,8 +12,10 @@ from .base import Check, Limits, Severity, Tables, findings
 from .shared import pruned_of
 
 _LOG: Final = ("store", "topic", "part")
-_WORD: Final = 32
+_WORD_BITS: Final = 5
+_WORD: Final = 1 << _WORD_BITS
 """Offsets that are looked at together, one bit of a number each; a word has no sign to take care of."""
+_MOST: Final = (1 << 63) - 1
 _LATER_US: Final = 60_000_000
 """A message of a turn came at a time of the turn; its history says when it was committed, which is a bit later."""
 
@@ -28,16 +30,17 @@ def _gaps_in(tables: Tables, name: str) -> DataFrame:
     bit = fn.expr(f"shiftleft(1L, CAST(pmod(off, {_WORD}) AS INT))")
     words = (
         tables[name]
-        .groupBy(*_LOG, fn.expr(f"off DIV {_WORD}").alias("word"))
+        .groupBy(*_LOG, fn.shiftright("off", _WORD_BITS).alias("word"))
         .agg(fn.count("*").alias("rows"), fn.bit_or(bit).alias("bits"), fn.bit_xor(bit).alias("odd"))
     )
-    taken = tables["log_end"].select(*_LOG, (fn.col("off") + 1).alias("least"))
+    # Whatever somebody wrote there, no sum may leave 64 bits: the check would fail, and find nothing.
+    taken = tables["log_end"].select(*_LOG, (fn.least("off", fn.lit(_MOST - 1)) + 1).alias("least"))
     log = Window.partitionBy(*_LOG).orderBy("word")
     placed = (
         words.join(fn.broadcast(taken), list(_LOG), "left")
         # Retention takes no offset above the one it names; below it, it leaves rows that are open or have a key.
         .withColumn("least", fn.coalesce("least", fn.lit(0)))
-        .where((fn.col("word") + 1) * _WORD > fn.col("least"))
+        .where(fn.col("word") >= fn.shiftright("least", _WORD_BITS))
         .withColumn("begin", fn.greatest(fn.col("least"), fn.col("word") * _WORD))
         .withColumn(
             "after", fn.greatest("least", (fn.coalesce(fn.lag("word").over(log), fn.lit(-1)) + 1) * _WORD)
@@ -50,7 +53,7 @@ def _gaps_in(tables: Tables, name: str) -> DataFrame:
         fn.col("is_last"), fn.when(fn.col("have") > 0, fn.length(fn.bin("have"))).otherwise(0)
     ).otherwise((fn.col("word") + 1) * _WORD - fn.col("begin"))
     before = fn.col("begin") - fn.col("after")
-    missing = before + width - fn.bit_count("have")
+    missing = before + (width - fn.bit_count("have"))
     twice = fn.col("rows") - fn.bit_count("bits")
     lowest_unset = fn.col("begin") + _lowest_bit(fn.expr("~have"))
     lowest_twice = fn.col("word") * _WORD + _lowest_bit(fn.expr("bits & ~odd"))
@@ -123,7 +126,7 @@ def find_unasked_answers(tables: Tables, limits: Limits) -> DataFrame:
             "why",
             fn.when(fn.col("taken_at").isNull(), fn.lit("no message was ever taken away"))
             .when(
-                fn.col("came_at") > fn.col("taken_at") + _LATER_US,
+                fn.try_subtract("came_at", fn.lit(_LATER_US)) > fn.col("taken_at"),
                 fn.lit("none that came so late was taken away"),
             )
             .when(fn.col("came_at").isNull() & fn.col("pruned").isNull(), fn.lit("there never was one")),
