@@ -1,7 +1,8 @@
 """Fifteen checks over an export, beside a plain scan of the same export in the same session.
 
-Seconds are a machine's; how many scans of all columns the checks cost is theirs. Both sides read the same files and
-take turns. What Spark's tasks had of the processor is taken from its own log: other programs do not move that.
+The goal is a minute for fifteen million rows on two cores, and seconds are a machine's: how many scans of all columns
+the checks cost is told beside them. Both sides read the same files and take turns. What Spark's tasks had of the
+processor is taken from its own log: other programs do not move that.
 """
 
 from __future__ import annotations
@@ -32,11 +33,8 @@ from shardline.storage.audit.tables import TABLES
 OFF: Final = ("inbox_unanswered", "dead_letter_growth", "log_gaps", "answer_without_message")
 """Left out: fifteen are timed."""
 MOST_S: Final = 60
-MOST_ROWS_M: Final = 15
-SCANNED_M_A_S: Final = 1.75
-"""Million rows a second that a full scan of Parquet reads on the machine whose minute it is."""
-SCANS_BAR: Final = MOST_S / (MOST_ROWS_M / SCANNED_M_A_S)
-"""A minute there, in full scans there: 7.0."""
+"""Of fifteen million rows."""
+ROWS: Final = 15_000_000
 _ARGUMENTS: Final = "PYSPARK_SUBMIT_ARGS"
 
 
@@ -137,17 +135,17 @@ def measure_suite(exported: Exported, rows: int, rounds: int, *, is_warm: bool =
 
 def show_suite(suite: Suite, rows: int, tasks: Iterable[tuple[float, float]]) -> bool:
     """Print; whether the bar is met."""
-    is_met = suite.ratio <= SCANS_BAR
     checks_s = statistics.median(one.wall_s for one in suite.checks)
     scan_s = statistics.median(one.wall_s for one in suite.scans)
     cold_s = 0.0 if suite.cold is None else suite.cold.wall_s
+    whole_s = checks_s / rows * ROWS
+    is_met = whole_s <= MOST_S
     print(
-        f"fifteen checks   as long as {suite.ratio:.1f} full scans"
-        f" ({min(suite.ratios):.1f}-{max(suite.ratios):.1f}), bar {SCANS_BAR:.1f}"
+        f"fifteen checks   {whole_s:.1f} s for {ROWS:,} rows at the pace of these {rows:,}, bar {MOST_S}"
         f"  {'met' if is_met else 'MISSED'}\n"
-        f"                 {cold_s:.1f} s at first, then {checks_s:.1f} s,"
-        f" {checks_s / rows * 1_000_000:.1f} s a million rows; a scan {scan_s:.2f} s,"
-        f" {rows / scan_s / 1_000_000:.2f} million rows a second; in processor time of tasks"
+        f"                 {cold_s:.1f} s at first, then {checks_s:.1f} s;"
+        f" as long as {suite.ratio:.1f} full scans ({min(suite.ratios):.1f}-{max(suite.ratios):.1f});"
+        f" a scan {scan_s:.2f} s, {rows / scan_s / 1_000_000:.2f} million rows a second; in processor time of tasks"
         f" {suite.cpu_ratio(tasks):.1f} scans",
         flush=True,
     )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
+import attrs
 import click
 
 from ..exit_code import ExitCode
@@ -22,6 +24,7 @@ from .problem import Problem
 from .screen import counting_bar, notice
 
 if TYPE_CHECKING:
+    from ...storage.audit.checks.base import Check
     from ...storage.audit.summary import Summary
 
 _PATH: Final = click.Path(path_type=Path)
@@ -91,7 +94,7 @@ def run(
 ) -> None:
     """Run checks over folders of exports, or over folders of such folders."""
     need("pyspark", "pyarrow")
-    summary = _run(folders, out, checks, since, master, ui)
+    summary = _run(folders, out, _asked(checks, since), master, ui)
     notice(f"results: {out}; `shardline audit report {out}` makes a page of them")
     _end(summary, fail_on)
 
@@ -124,10 +127,12 @@ def everything(
 ) -> None:
     """Export, run and report in one go."""
     need("pyspark", "pyarrow")
+    # What was asked for wrongly is told before hours of export.
+    asked = _asked(checks, since)
     with TemporaryDirectory(prefix="shardline-audit-") as work:
         _export(stores, Path(work) / "export")
         place = Path(work) / "out" if out is None else out
-        summary = _run((Path(work) / "export",), place, checks, since, master, ui)
+        summary = _run((Path(work) / "export",), place, asked, master, ui)
         if out is not None:
             _report(out, out / "report.html")
     _end(summary, fail_on)
@@ -173,16 +178,34 @@ def _export(stores: tuple[Path, ...], folder: Path) -> None:
         notice(f"{store}: {rows:,} rows, export {manifest.number} of store {manifest.store}")
 
 
-def _run(
-    folders: tuple[Path, ...], out: Path, checks: str | None, since: str | None, master: str, ui: bool
-) -> Summary:
+@attrs.frozen
+class _Asked:
+    """What to run.
+
+    Attributes:
+        known: All checks there are.
+        since_us: Leave out findings from before this time, microseconds.
+    """
+
+    known: Mapping[str, Check]
+    picked: Sequence[Check]
+    since_us: int | None
+
+
+def _asked(checks: str | None, since: str | None) -> _Asked:
     from ...storage.audit.checks.registry import known_checks, pick_checks  # noqa: PLC0415
-    from ...storage.audit.run import run_audit  # noqa: PLC0415
 
     since_us = None if since is None else parse_time(since, "--since")
     with spark_problems():
         known = known_checks()
         picked = pick_checks(None if checks is None else checks.split(","), known)
+    return _Asked(known, picked, since_us)
+
+
+def _run(folders: tuple[Path, ...], out: Path, asked: _Asked, master: str, ui: bool) -> Summary:
+    from ...storage.audit.run import run_audit  # noqa: PLC0415
+
+    with spark_problems():
         with (
             reading(folders, master, ui=ui) as (exported, is_asked_to_stop),
             counting_bar("checks") as progress,
@@ -190,9 +213,9 @@ def _run(
             summary = run_audit(
                 exported,
                 out,
-                picked,
-                known=known,
-                since_us=since_us,
+                asked.picked,
+                known=asked.known,
+                since_us=asked.since_us,
                 progress=progress,
                 is_asked_to_stop=is_asked_to_stop,
             )

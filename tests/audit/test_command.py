@@ -93,6 +93,17 @@ def test_an_unknown_check_is_exit_2(tmp_path: Path) -> None:
     assert "there is no check 'none'" in ended.stderr
 
 
+@pytest.mark.parametrize("wrong", [("--checks", "none"), ("--since", "soon")])
+def test_what_is_asked_for_wrongly_is_told_before_the_export(tmp_path: Path, wrong: tuple[str, str]) -> None:
+    pytest.importorskip("pyspark", reason="the extra `audit` is not installed")
+    make_chats(tmp_path / "a.db", chats=1)
+    ended = operate("audit", tmp_path / "a.db", *wrong)
+
+    assert ended.exit_code == 2
+    assert wrong[1] in ended.stderr
+    assert " rows, export" not in ended.stderr
+
+
 def test_an_unfinished_run_has_no_report(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="the extra `audit` is not installed")
     ended = operate("audit", "report", tmp_path)

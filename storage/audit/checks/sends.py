@@ -59,6 +59,7 @@ def find_duplicate_content(tables: Tables, limits: Limits) -> DataFrame:
     same = Window.partitionBy("content_hash", "conversation_key", "channel").orderBy("sent_at", "store", "id")
     again = (
         sent.withColumn("before_at", fn.lag("sent_at").over(same))
+        .withColumn("before_store", fn.lag("store").over(same))
         .withColumn("before_id", fn.lag("id").over(same))
         .withColumn("before_key", fn.lag("idempotency_key").over(same))
         .where(fn.col("sent_at") - fn.col("before_at") <= limits.repeat_s * 1_000_000)
@@ -69,7 +70,11 @@ def find_duplicate_content(tables: Tables, limits: Limits) -> DataFrame:
         table="outbox",
         ref=fn.col("id"),
         at=fn.col("sent_at"),
-        detail={"before_id": fn.col("before_id"), "apart_us": fn.col("sent_at") - fn.col("before_at")},
+        detail={
+            "before_store": fn.col("before_store"),
+            "before_id": fn.col("before_id"),
+            "apart_us": fn.col("sent_at") - fn.col("before_at"),
+        },
     )
 
 
