@@ -52,8 +52,8 @@ def export_store(store: Path, folder: Path, *, progress: Progress = lambda _done
     Returns:
         What was written.
     Raises:
-        BusError: as `Look`; STORE_MISMATCH also where the store is older than its last export here; STORE_CORRUPT also
-            where a table cannot be read.
+        BusError: as `Look`; STORE_MISMATCH also where the store is older than its last export here, or has lost history
+            since; STORE_CORRUPT also where a table cannot be read.
         BadExport: the folder holds damaged exports.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -77,7 +77,29 @@ def _last_export(folder: Path, snapshot: Snapshot) -> Manifest | None:
             f"the store is at commit {snapshot.meta.commit_seq}, its last export in {folder} at"
             f" {before.commit_seq}: it was put back to an older state; export it into a new folder",
         )
+    if before is not None and _is_torn(snapshot, before):
+        # A hole in the folder would be found by every later audit, as a fault of the bot.
+        raise BusError(
+            Code.STORE_MISMATCH,
+            f"retention has taken history that no export in {folder} has seen; export it into a new folder, and more"
+            " often than retention takes",
+        )
     return before
+
+
+def _is_torn(snapshot: Snapshot, before: Manifest) -> bool:
+    """Whether the history of a shard does not go on where its last export ended."""
+    for shard, head in _pairs(snapshot, "SELECT shard, hseq FROM shard"):
+        seen = before.heads.get(str(shard), (0, ""))[0]
+        # Its rows lie in the order of their numbers, so the lowest one is soon found; no index leads to it.
+        first = "SELECT shard, hseq FROM history WHERE shard = ? ORDER BY id LIMIT 1"
+        if head > seen and not any(hseq <= seen + 1 for _, hseq in _pairs(snapshot, first, shard)):
+            return True
+    return False
+
+
+def _pairs(snapshot: Snapshot, sql: str, *values: int) -> list[tuple[int, int]]:
+    return cast("list[tuple[int, int]]", snapshot.database.execute(sql, values).fetchall())
 
 
 class _Export:

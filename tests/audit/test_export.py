@@ -163,6 +163,36 @@ def test_an_older_store_is_refused(tmp_path: Path) -> None:
     assert refused.value.code is Code.STORE_MISMATCH
 
 
+@pytest.mark.parametrize("left", [0, 1])
+def test_history_that_no_export_has_seen_is_told(tmp_path: Path, left: int) -> None:
+    """A hole would be a fault to every later audit; a new folder begins where the history does."""
+    store, exports = tmp_path / "a.db", tmp_path / "x"
+    make_chats(store, chats=1)
+    export_store(store, exports)
+    make_chats(store, chats=2)
+    with Tampered(store, relink=False) as pruned:
+        pruned.run(
+            "DELETE FROM history WHERE hseq <= (SELECT hseq FROM shard WHERE shard.shard = history.shard) - ?",
+            left,
+        )
+
+    with pytest.raises(BusError, match="into a new folder") as refused:
+        export_store(store, exports)
+    assert refused.value.code is Code.STORE_MISMATCH
+    assert [one.number for one in read_manifests(exports)] == [1]
+    assert export_store(store, tmp_path / "y").number == 1
+
+
+def test_history_that_was_seen_may_be_taken_away(tmp_path: Path) -> None:
+    store, exports = tmp_path / "a.db", tmp_path / "x"
+    make_chats(store, chats=1)
+    export_store(store, exports)
+    with Tampered(store, relink=False) as pruned:
+        pruned.run("DELETE FROM history")
+
+    assert export_store(store, exports).tables["history"].rows == 0
+
+
 def test_a_missing_manifest_is_told(tmp_path: Path) -> None:
     store = tmp_path / "a.db"
     make_chats(store, chats=1)
