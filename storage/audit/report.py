@@ -30,6 +30,7 @@ _STYLE: Final = """
 }
 body { color: var(--fg); background: var(--bg); font: 15px/1.5 system-ui, sans-serif; max-width: 70rem;
   margin: 2rem auto; padding: 0 1rem; overflow-wrap: anywhere; }
+a { color: inherit; }
 h2 { margin: 2rem 0 .5rem; font-size: 1.25rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: 14px; }
@@ -181,7 +182,7 @@ def _checks(checks: Iterable[Outcome]) -> str:
         colour = "bad" if one.severity is Severity.ERROR else "warn"
         status = "<td class=bad>failed</td>" if one.status == "failed" else _cell("status", one.status)
         found = (
-            f"<td class='number {colour}'>{one.findings:,}</td>"
+            f"<td class='number {colour}'><a href='#{escape(one.check)}'>{one.findings:,}</a></td>"
             if one.findings
             else _cell("findings", one.findings)
         )
@@ -238,7 +239,7 @@ def _finding(out: Path, one: Outcome) -> list[str]:
     rows = read_rows(out / "finding" / f"check={one.check}", _MOST_READ)
     known = ALL_CHECKS.get(one.check)
     return [
-        f"<h2>{escape(one.check)}: {one.findings:,}</h2>",
+        f"<h2 id='{escape(one.check)}'>{escape(one.check)}: {one.findings:,}</h2>",
         f"<p class=dim>{escape(known.doc)}</p>" if known else "",
         _records(rows, of=one.findings, leave_out=("run_id", "severity")),
     ]

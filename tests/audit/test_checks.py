@@ -69,4 +69,5 @@ def test_each_check_finds_its_faults_and_no_others(spark: SparkSession, tmp_path
     html = page.read_text()
     assert "text 1" not in html
     assert html.count("<svg") == 6
-    assert all(f"<h2>{check.name}: " in html for check in checks)
+    assert all(f"<h2 id='{check.name}'>{check.name}: " in html for check in checks)
+    assert all(f"<a href='#{check.name}'>" in html for check in checks)

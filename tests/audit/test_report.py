@@ -60,12 +60,19 @@ class Parser(HTMLParser):
         self.seen: list[str] = []
         self.open: list[str] = []
         self.links: list[str] = []
+        self.ids: list[str] = []
+        self.places: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.seen.append(tag)
-        self.links += [
-            name for name, _ in attrs if name in {"src", "href", "srcset", "action"} or name[:2] == "on"
-        ]
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value or "")
+            # A place in the page itself is nothing to load.
+            elif name == "href" and value and value.startswith("#"):
+                self.places.append(value[1:])
+            elif name in {"src", "href", "srcset", "action"} or name[:2] == "on":
+                self.links.append(name)
         if tag not in VOID:
             self.open.append(tag)
 
@@ -124,6 +131,7 @@ def test_the_page_is_whole_and_by_itself(page: Path) -> None:
 
     assert parser.open == []
     assert parser.links == []
+    assert parser.places == parser.ids == [CHECK]
     assert not {"script", "link", "img", "iframe", "object"} & set(parser.seen)
     assert parser.seen.count("svg") == 5
     # Only what was found has a bar, and the one number of attempts.
@@ -132,7 +140,7 @@ def test_the_page_is_whole_and_by_itself(page: Path) -> None:
     assert parser.seen.count("polyline") == 6
     assert "prefers-color-scheme: dark" in text
     assert "color-scheme: light dark" in text
-    assert f"<h2>{CHECK}: 60</h2>" in text
+    assert f"<h2 id='{CHECK}'>{CHECK}: 60</h2>" in text
     assert "and 10 more" in text
     assert "class=bad>failed" in text
     assert "<td>not_run</td>" in text
@@ -160,7 +168,7 @@ def test_a_measure_that_failed_is_told_and_the_rest_is_shown(page: Path) -> None
 
     assert text.count("<p class=bad>Could not be taken: &lt;script&gt;") == 2
     assert "1 measure could not be taken." in text
-    assert f"<h2>{CHECK}: 60</h2>" in text
+    assert f"<h2 id='{CHECK}'>{CHECK}: 60</h2>" in text
 
 
 def test_a_damaged_file_of_results_is_named(page: Path) -> None:
