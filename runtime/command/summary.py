@@ -21,7 +21,7 @@ class Summary:
         duplicates: Lines of the log that were in the store already. Not stored, so both numbers are this run's.
         refused: Bad lines of the log, and messages that were refused.
         handled: Messages whose turn is done.
-        sent: Answers that are in the sink.
+        sent: Answers that the store records as sent.
         retried: Turns and sends that were tried again.
         uncertain: Sends whose result nobody knows, waiting for a decision.
         dead: Messages and sends that gave up.
