@@ -7,6 +7,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from ..sqlite.look import Look
+from .accounts import read_accounts
 from .exported import STORES, make_frame
 from .manifest import BadExport
 from .scan import open_copy
@@ -34,7 +35,10 @@ class Copies:
         spark.dataSource.register(StoreSource)
         # A copy says nothing of when it was made, but its file does.
         self._taken_us = {store: path.stat().st_mtime_ns // 1000 for store, path in self._paths.items()}
-        rows = [(store, self._taken_us[store], _shard_count(path)) for store, path in self._paths.items()]
+        rows = [
+            (store, self._taken_us[store], _shard_count(path), _accounts(path))
+            for store, path in self._paths.items()
+        ]
         self.stores: DataFrame = make_frame(spark, rows, STORES)
 
     @property
@@ -72,6 +76,11 @@ class Copies:
 def _shard_count(path: Path) -> int:
     with Look(path) as look:
         return look.shard_count
+
+
+def _accounts(path: Path) -> list[tuple[str, str]]:
+    with open_copy(path) as database:
+        return list(read_accounts(database).items())
 
 
 def _count(path: Path, table: str) -> int:

@@ -23,6 +23,7 @@ import apsw
 
 from ...actors.errors import BusError, Code
 from ..sqlite.faults import store_error
+from .accounts import read_accounts
 from .arrow import Batch, ParquetFile, bounds, split
 from .manifest import Manifest, TablePart, columns_of, newest, read_manifests, write_manifest
 from .scan import Bound, Stretch, open_copy, scan, stretches
@@ -160,6 +161,7 @@ class _Export:
             heads={str(shard): (hseq, h.hex()) for shard, hseq, h in heads},
             logs=dict(logs),
             tables=tables,
+            accounts=read_accounts(self._snapshot.database),
         )
         write_manifest(self._folder, manifest)
         return manifest

@@ -9,7 +9,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as fn
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import IntegerType, LongType, MapType, StringType, StructField, StructType
 
 from .arrow import table_of
 from .manifest import BadExport, Manifest, newest, parts_of, read_exports
@@ -21,6 +21,7 @@ STORES: Final = StructType(
         StructField("store", StringType()),
         StructField("taken_at", LongType()),
         StructField("shard_count", IntegerType()),
+        StructField("accounts", MapType(StringType(), StringType())),
     ]
 )
 
@@ -43,9 +44,10 @@ class Exported:
         self._roots: Mapping[Path, Sequence[Manifest]] = read_exports(folders)
         self.manifests: Sequence[Manifest] = [one for many in self._roots.values() for one in many]
         last = newest(self.manifests).values()
-        rows = [(one.store, one.taken_at_us, one.shard_count) for one in last]
+        rows = [(one.store, one.taken_at_us, one.shard_count, list(one.accounts.items())) for one in last]
         self.stores: DataFrame = make_frame(spark, rows, STORES)
-        """One row a store: `store`, `taken_at` (microseconds; what "now" means for its rows), `shard_count`."""
+        """One row a store: `store`, `taken_at` (microseconds; what "now" means for its rows), `shard_count`, `accounts`
+        (by channel)."""
 
     @property
     def uuids(self) -> list[str]:

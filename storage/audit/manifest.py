@@ -68,6 +68,7 @@ class Manifest:
         number: Counts the exports of the store into this folder, from 1.
         heads: By shard, the number and the hash (hex) of the last history row.
         logs: By `topic/part` of events, the last offset.
+        accounts: By channel, whose it is on its platform.
     """
 
     store: str = attrs.field(validator=_IS_TEXT)
@@ -80,6 +81,9 @@ class Manifest:
     heads: Mapping[str, tuple[int, str]]
     logs: Mapping[str, int] = attrs.field(validator=validators.deep_mapping(_IS_TEXT, _IS_NUMBER))
     tables: Mapping[str, TablePart]
+    accounts: Mapping[str, str] = attrs.field(
+        factory=dict[str, str], validator=validators.deep_mapping(_IS_TEXT, _IS_TEXT)
+    )
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> Path:

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
 
 from .base import Check, Limits, Severity, Tables, age_s, findings, hour
-from .shared import openings_of
+from .shared import openings_of, with_accounts
 
 _HOUR_US: Final = 3_600_000_000
 
@@ -81,12 +81,13 @@ def find_two_owners(tables: Tables, limits: Limits) -> DataFrame:
 
 def find_shared_conversations(tables: Tables, limits: Limits) -> DataFrame:
     """Turns of one conversation in one store while another store had a turn of it."""
-    turns = (
+    done = (
         tables["inbox"]
         .where("status = 'done' AND channel IS NOT NULL")
         .select("store", "id", "channel", "conversation_key", "started_at", "done_at")
     )
-    lane = ["channel", "conversation_key"]
+    turns = with_accounts(tables, done)
+    lane = ["channel", "account", "conversation_key"]
     many = turns.groupBy(*lane).agg(fn.min("store").alias("a"), fn.max("store").alias("b")).where("a <> b")
     shared = turns.join(many.select(*lane), lane, "left_semi")
     other = shared.select(
@@ -170,7 +171,7 @@ MESSAGE_CHECKS: Final = (
         severity=Severity.ERROR,
         tables=("inbox",),
         keys=("store", "ref_id"),
-        doc="Two stores had a turn of the same conversation at the same time.",
+        doc="Two stores had a turn of the same conversation of one account at the same time.",
         find=find_shared_conversations,
     ),
     Check(

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
 
 from .base import Check, Limits, Severity, Tables, age_s, findings
-from .shared import moves_of, with_stores
+from .shared import moves_of, with_accounts, with_stores
 
 _IDENTITY: Final = ("channel", "idempotency_key", "part")
 
@@ -21,9 +21,12 @@ def find_duplicate_sends(tables: Tables, limits: Limits) -> DataFrame:
         .select("store", "id", "conversation_key", "sent_at", *_IDENTITY)
     )
     # Spark compares the first column of an order fastest, so the one that differs most comes first.
-    same = Window.partitionBy("idempotency_key", "part", "channel").orderBy("sent_at", "store", "id")
+    same = Window.partitionBy("idempotency_key", "part", "channel", "account").orderBy(
+        "sent_at", "store", "id"
+    )
     again = (
-        sent.withColumn("first_store", fn.first("store").over(same))
+        with_accounts(tables, sent)
+        .withColumn("first_store", fn.first("store").over(same))
         .withColumn("first_id", fn.first("id").over(same))
         .withColumn("n", fn.row_number().over(same))
         .where("n > 1")
@@ -56,9 +59,12 @@ def find_duplicate_content(tables: Tables, limits: Limits) -> DataFrame:
         .where("status = 'sent' AND content_hash IS NOT NULL")
         .select("store", "id", "channel", "conversation_key", "content_hash", "idempotency_key", "sent_at")
     )
-    same = Window.partitionBy("content_hash", "conversation_key", "channel").orderBy("sent_at", "store", "id")
+    same = Window.partitionBy("content_hash", "conversation_key", "channel", "account").orderBy(
+        "sent_at", "store", "id"
+    )
     again = (
-        sent.withColumn("before_at", fn.lag("sent_at").over(same))
+        with_accounts(tables, sent)
+        .withColumn("before_at", fn.lag("sent_at").over(same))
         .withColumn("before_store", fn.lag("store").over(same))
         .withColumn("before_id", fn.lag("id").over(same))
         .withColumn("before_key", fn.lag("idempotency_key").over(same))
@@ -126,7 +132,7 @@ SEND_CHECKS: Final = (
         severity=Severity.ERROR,
         tables=("outbox",),
         keys=("store", "ref_id"),
-        doc="A send was made under the channel, key and part of another one that was made, in any store.",
+        doc="A send was made under the channel, account, key and part of another one that was made, in any store.",
         find=find_duplicate_sends,
     ),
     Check(

@@ -57,6 +57,16 @@ def with_stores(tables: Tables, found: DataFrame) -> DataFrame:
     return found.join(fn.broadcast(stores), "store_key", "left")
 
 
+def with_accounts(tables: Tables, rows: DataFrame) -> DataFrame:
+    """Rows with the `account` of their store on their `channel`; empty where it has none.
+
+    Stores of several bots may hold the same keys and conversations of one platform.
+    """
+    accounts = tables["stores"].select("store", fn.explode("accounts").alias("channel", "account"))
+    joined = rows.join(fn.broadcast(accounts), ["store", "channel"], "left")
+    return joined.withColumn("account", fn.coalesce("account", fn.lit("")))
+
+
 def pruned_of(tables: Tables) -> DataFrame:
     """Shards whose oldest history is gone."""
     first = openings_of(tables).groupBy("store", "shard").agg(fn.min("first").alias("first"))

@@ -1,0 +1,76 @@
+"""Stores of two bots hold the same conversations of one platform; only two of one bot get in each other's way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from shardline.actors.codec import pack_plain
+from shardline.adapters.telegram.identity import ACCOUNT
+from shardline.storage.audit.accounts import ACCOUNT_FACT
+from tests.kits.audited import Fault, Tampered, make_chats, overlap
+
+pytest.importorskip("pyspark", reason="the extra `audit` is not installed")
+
+from shardline.storage.audit.checks.registry import pick_checks
+from shardline.storage.audit.copies import Copies
+from shardline.storage.audit.export import export_store
+from shardline.storage.audit.exported import Exported
+from shardline.storage.audit.run import run_audit
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+CHECKS = pick_checks(["duplicate_sends", "duplicate_content", "shared_conversation"])
+
+
+def say_same(path: Path) -> None:
+    """One send says what one of every such store says, under a key of its own, at the same time."""
+    said = "UPDATE outbox SET sent_at = 1760000000000000, idempotency_key = ?, body = ? WHERE id = 22"
+    body = pack_plain({"text": "hello"}, limit_bytes=1024, what="body")
+    with Tampered(path, relink=False) as store:
+        store.run(said, path.stem, body)
+
+
+def give_account(path: Path, value: object) -> None:
+    packed = pack_plain(value, limit_bytes=1024, what="account")
+    with Tampered(path, relink=False) as store:
+        store.run("INSERT OR REPLACE INTO fact VALUES ('fake', 'account', ?, 1)", packed)
+
+
+def find(audited: Exported | Copies, out: Path) -> set[Fault]:
+    summary = run_audit(audited, out, CHECKS, measures=())
+    assert summary.is_complete
+    rows = audited.spark.read.parquet(str(out / "finding")).select("check", "ref_id").collect()
+    return {(row[0], row[1]) for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "are_same"),
+    [("1", "2", False), ("1", "1", True), (None, None, True), (b"\x01", 7, True)],
+)
+def test_an_account_tells_two_bots_of_one_platform_apart(
+    spark: SparkSession, tmp_path: Path, one: object, other: object, *, are_same: bool
+) -> None:
+    """What is no text names nobody, as no fact at all."""
+    paths = tmp_path / "a.db", tmp_path / "b.db"
+    for path, account in zip(paths, (one, other), strict=True):
+        make_chats(path, chats=12)
+        say_same(path)
+        if account is not None:
+            give_account(path, account)
+    faults = overlap(*paths) | {("duplicate_content", "22")}
+    wanted = faults if are_same else set[Fault]()
+    for path in paths:
+        export_store(path, tmp_path / "x")
+
+    assert find(Exported(spark, tmp_path / "x"), tmp_path / "out") == wanted
+    assert find(Copies(spark, *paths), tmp_path / "out-copies") == wanted
+
+
+def test_the_account_is_the_fact_that_a_channel_stores() -> None:
+    assert ACCOUNT == ACCOUNT_FACT
