@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import sys
+import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import click
 
+from ...actors.errors import BusError
 from ..exit_code import ExitCode
 from .arguments import now_us, parse_time
 from .audit_chain import verify_chain
@@ -52,6 +55,25 @@ class _DefaultGroup(Group):
         if args and args[0] not in self.commands:
             args = ["all", *args]
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; whatever keeps it from its end makes the exit code 2, since 1 is a finding."""
+        try:
+            return super().invoke(ctx)
+        except (Problem, click.ClickException, click.Abort, click.exceptions.Exit):
+            raise
+        except BusError as error:
+            raise Problem(str(error)) from error
+        except OSError as error:
+            # A reader that went away is nobody to tell.
+            if error.errno == errno.EPIPE:
+                raise
+            raise Problem(str(error)) from error
+        except KeyboardInterrupt as error:
+            raise Problem(STOPPED) from error
+        except Exception as error:
+            traceback.print_exc()
+            raise Problem("the audit could not be done; the traceback says where it broke") from error
 
 
 @click.group("audit", cls=_DefaultGroup)
@@ -157,7 +179,6 @@ def copy(store: Path, target: Path) -> None:
 
 
 def _export(stores: tuple[Path, ...], folder: Path) -> None:
-    from ...actors.errors import BusError  # noqa: PLC0415
     from ...storage.audit.export import export_store  # noqa: PLC0415
     from ...storage.audit.manifest import BadExport  # noqa: PLC0415
     from ...storage.audit.stores import name_stores  # noqa: PLC0415

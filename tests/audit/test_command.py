@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from shardline.actors.errors import BusError, Code
 from tests.kits.audited import make_chats, spoil_chains
 from tests.kits.operated import operate
 
@@ -244,3 +245,31 @@ def test_what_was_found_is_the_exit_code(
     assert end_of(Severity.ERROR, 0) == nothing
     # What could not be run is no clean result, whatever was asked for.
     assert end_of(Severity.WARNING, 0, "failed") == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (ZeroDivisionError("nobody thought of this"), "the audit could not be done"),
+        (BusError(Code.STORE_IO, "cannot be read"), "cannot be read"),
+        (OSError(28, "No space left"), "No space left"),
+        (KeyboardInterrupt(), "ended by a signal"),
+    ],
+)
+def test_what_keeps_an_audit_from_its_end_is_exit_2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, line: str
+) -> None:
+    """1 would say that it found something."""
+    pytest.importorskip("pyspark", reason="the extra `audit` is not installed")
+
+    def break_off(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("shardline.storage.audit.report.write_report", break_off)
+    monkeypatch.setattr("shardline.storage.audit.snapshot.copy_store", break_off)
+    make_chats(tmp_path / "a.db", chats=1)
+    commands = (("report", tmp_path), ("copy", tmp_path / "a.db", "--to", tmp_path / "b.db"))
+    for ended in (operate("audit", *command) for command in commands):
+        assert ended.exit_code == 2
+        assert line in ended.stderr.splitlines()[-1]
+        assert ("Traceback" in ended.stderr) == isinstance(error, ZeroDivisionError)
