@@ -96,6 +96,12 @@ def demo(options: DemoOptions) -> ExitCode:
                 # Nothing came of the run: leave no empty file behind.
                 sink_path.unlink()
         show_bad_lines(tally.first_bad, tally.bad)
+        held = sum(1 for _ in read_sink(sink_path)) if sink_path.exists() else 0
+        if held < summary.sent:
+            notice(
+                f"the sink holds {held:,} of the {summary.sent:,} answers that the store has sent:"
+                " it was cut short, or it is another file"
+            )
         if options.as_json:
             click.echo(json.dumps(attrs.asdict(summary)))
         else:

@@ -71,6 +71,23 @@ def test_the_summary_is_one_object_with_exactly_these_keys(tmp_path: Path) -> No
     assert summary["messages_per_s"] == pytest.approx(50 / summary["run_seconds"], rel=0.05)
 
 
+@pytest.mark.parametrize("kept", [0, 100])
+def test_a_sink_that_lost_answers_is_told(tmp_path: Path, kept: int) -> None:
+    """The store is right, and sends nothing twice; whoever looks at the sink must know."""
+    write_log(tmp_path / "log", conversations=10, messages=300, seed=3)
+    whole = run_demo(*ARGUMENTS, "--json", cwd=tmp_path)
+    sink = tmp_path / "s.jsonl"
+    lines = sink.read_bytes().splitlines(keepends=True)
+    sink.unlink()
+    if kept:
+        sink.write_bytes(b"".join(lines[:kept]))
+    ended = run_demo(*ARGUMENTS, "--json", cwd=tmp_path)
+
+    assert "the sink holds" not in whole.err
+    assert f"the sink holds {kept} of the 300 answers" in ended.err
+    assert json.loads(ended.out)["run_sent"] == 0
+
+
 def test_the_same_command_again_adds_nothing_and_a_longer_log_goes_on(tmp_path: Path) -> None:
     write_log(tmp_path / "whole", conversations=12, messages=900)
     lines = (tmp_path / "whole").read_bytes().splitlines(keepends=True)
