@@ -65,9 +65,9 @@ class _DefaultGroup(Group):
         except BusError as error:
             raise Problem(str(error)) from error
         except OSError as error:
-            # A reader that went away is nobody to tell.
+            # A reader that went away is nobody to tell, and click would end with 1.
             if error.errno == errno.EPIPE:
-                raise
+                ctx.exit(ExitCode.USAGE)
             raise Problem(str(error)) from error
         except KeyboardInterrupt as error:
             raise Problem(STOPPED) from error
