@@ -183,6 +183,9 @@ def _parse(path: Path) -> Manifest:
     heads = cast("dict[str, list[object]]", record.pop("heads"))
     if tables.keys() != TABLES.keys():
         raise BadExport(f"{path} {_OTHER_VERSION}; {_AGAIN}")
+    for name in ("logs", "accounts"):
+        if not isinstance(record.get(name, {}), dict):
+            raise TypeError(f"{name!r} is no object")
     for name, said in tables.items():
         _check_columns(path, name, said.get("columns"))
     make = cast("_Make", Manifest)
@@ -191,10 +194,17 @@ def _parse(path: Path) -> Manifest:
         "Manifest",
         make(
             **record,
-            heads={shard: (head[0], head[1]) for shard, head in heads.items()},
+            heads={shard: _head(head) for shard, head in heads.items()},
             tables={name: part(**value) for name, value in tables.items()},
         ),
     )
+
+
+def _head(said: list[object]) -> tuple[int, str]:
+    number, h = said
+    if not isinstance(number, int) or not isinstance(h, str):
+        raise TypeError(f"{said!r} is no head of a chain")
+    return number, h
 
 
 def columns_of(table: str) -> dict[str, str]:

@@ -75,6 +75,7 @@ def test_what_is_no_text_names_nobody(tmp_path: Path, fact: object, accounts: di
         give_account(path, fact)
     with Tampered(path, relink=False) as store:
         store.run("INSERT INTO fact VALUES ('broken', 'account', ?, 1)", b"\xc1")
+        store.run("INSERT INTO fact VALUES (CAST(x'ff' AS TEXT), 'account', ?, 1)", b"\xa11")
 
     assert export_store(path, tmp_path / "x").accounts == accounts
 
