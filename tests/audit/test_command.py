@@ -276,6 +276,18 @@ def test_what_keeps_an_audit_from_its_end_is_exit_2(
         assert ("Traceback" in ended.stderr) == isinstance(error, ZeroDivisionError)
 
 
+def test_what_a_stopped_report_is_of_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyspark", reason="the extra `audit` is not installed")
+
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("shardline.storage.audit.report.write_report", stop)
+    ended = operate("audit", "report", tmp_path)
+
+    assert (ended.exit_code, ended.stderr) == (2, "shardline: ended by a signal\n")
+
+
 def test_a_reader_that_has_gone_away_is_no_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pyspark", reason="the extra `audit` is not installed")
 
