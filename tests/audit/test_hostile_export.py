@@ -276,6 +276,8 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path, to: str) -> No
         ('"inbox/store=', '"outbox/store='),
         ("/dt=", "/../dt="),
         ('"accounts": {}', '"accounts": []'),
+        ('"accounts": {}', '"accounts": {"fake": 1}'),
+        ('"logs": {}', '"logs": {"news/0": "1"}'),
         ('"heads": {', '"heads": {"99": ["x", ""], '),
         ('"heads": {', '"heads": {"99": [1, null], '),
         ('"heads": {', '"heads": {"99": [], '),
