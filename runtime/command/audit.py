@@ -65,12 +65,13 @@ class _DefaultGroup(Group):
         except BusError as error:
             raise Problem(str(error)) from error
         except OSError as error:
-            # A reader that went away is nobody to tell.
+            # A reader that went away is nobody to tell, and click would end with 1.
             if error.errno == errno.EPIPE:
-                raise
+                ctx.exit(ExitCode.USAGE)
             raise Problem(str(error)) from error
         except KeyboardInterrupt as error:
-            raise Problem(STOPPED) from error
+            # What is kept, such as the results of which a page was being made, is for each command to say.
+            raise Problem("ended by a signal") from error
         except Exception as error:
             traceback.print_exc()
             raise Problem("the audit could not be done; the traceback says where it broke") from error

@@ -59,8 +59,8 @@ def export_store(store: Path, folder: Path, *, progress: Progress = lambda _done
     """
     folder.mkdir(parents=True, exist_ok=True)
     with open_snapshot(store, folder) as snapshot:
-        before = _last_export(folder, snapshot)
         try:
+            before = _last_export(folder, snapshot)
             return _Export(snapshot, folder, before, progress).run()
         except apsw.Error as error:
             raise store_error(

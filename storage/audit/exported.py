@@ -44,10 +44,20 @@ class Exported:
         self._roots: Mapping[Path, Sequence[Manifest]] = read_exports(folders)
         self.manifests: Sequence[Manifest] = [one for many in self._roots.values() for one in many]
         last = newest(self.manifests).values()
-        rows = [(one.store, one.taken_at_us, one.shard_count, list(one.accounts.items())) for one in last]
+        # Whoever does not say whose it is may be the same bot as another one: then none is told apart.
+        is_told = all(one.accounts is not None for one in last)
+        rows = [
+            (
+                one.store,
+                one.taken_at_us,
+                one.shard_count,
+                list((one.accounts or {}).items()) if is_told else [],
+            )
+            for one in last
+        ]
         self.stores: DataFrame = make_frame(spark, rows, STORES)
         """One row a store: `store`, `taken_at` (microseconds; what "now" means for its rows), `shard_count`, `accounts`
-        (by channel)."""
+        (by channel; empty unless all stores say theirs)."""
 
     @property
     def uuids(self) -> list[str]:

@@ -68,7 +68,7 @@ class Manifest:
         number: Counts the exports of the store into this folder, from 1.
         heads: By shard, the number and the hash (hex) of the last history row.
         logs: By `topic/part` of events, the last offset.
-        accounts: By channel, whose it is on its platform.
+        accounts: By channel, whose it is on its platform; None, the version that made it did not say.
     """
 
     store: str = attrs.field(validator=_IS_TEXT)
@@ -79,11 +79,9 @@ class Manifest:
     commit_seq: int = attrs.field(validator=_IS_COUNT)
     change_seq: int = attrs.field(validator=_IS_COUNT)
     heads: Mapping[str, tuple[int, str]]
-    logs: Mapping[str, int] = attrs.field(validator=validators.deep_mapping(_IS_TEXT, _IS_NUMBER))
+    logs: Mapping[str, int]
     tables: Mapping[str, TablePart]
-    accounts: Mapping[str, str] = attrs.field(
-        factory=dict[str, str], validator=validators.deep_mapping(_IS_TEXT, _IS_TEXT)
-    )
+    accounts: Mapping[str, str] | None = None
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> Path:
@@ -183,6 +181,8 @@ def _parse(path: Path) -> Manifest:
     heads = cast("dict[str, list[object]]", record.pop("heads"))
     if tables.keys() != TABLES.keys():
         raise BadExport(f"{path} {_OTHER_VERSION}; {_AGAIN}")
+    _check_values("logs", record["logs"], int)
+    _check_values("accounts", record.get("accounts", {}), str)
     for name, said in tables.items():
         _check_columns(path, name, said.get("columns"))
     make = cast("_Make", Manifest)
@@ -191,10 +191,23 @@ def _parse(path: Path) -> Manifest:
         "Manifest",
         make(
             **record,
-            heads={shard: (head[0], head[1]) for shard, head in heads.items()},
+            heads={shard: _head(head) for shard, head in heads.items()},
             tables={name: part(**value) for name, value in tables.items()},
         ),
     )
+
+
+def _check_values(name: str, said: object, kind: type) -> None:
+    values = cast("dict[str, object]", said).values() if isinstance(said, dict) else [None]
+    if not all(isinstance(value, kind) for value in values):
+        raise TypeError(f"{name!r} holds something else than {kind.__name__}")
+
+
+def _head(said: list[object]) -> tuple[int, str]:
+    number, h = said
+    if not isinstance(number, int) or not isinstance(h, str):
+        raise TypeError(f"{said!r} is no head of a chain")
+    return number, h
 
 
 def columns_of(table: str) -> dict[str, str]:

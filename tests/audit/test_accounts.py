@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,6 +68,31 @@ def test_an_account_tells_two_bots_of_one_platform_apart(
     assert find(Copies(spark, *paths), tmp_path / "out-copies") == wanted
 
 
+def test_beside_an_export_that_does_not_say_its_accounts_none_is_told_apart(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """As versions before made them: it may be the same bot's."""
+    paths, exports = (tmp_path / "a.db", tmp_path / "b.db"), tmp_path / "x"
+    for path in paths:
+        make_chats(path, chats=12)
+        say_same(path)
+        give_account(path, "1")
+    faults = overlap(*paths) | {("duplicate_content", "22")}
+    for path in paths:
+        export_store(path, exports)
+    old = next(exports.glob("manifest/*.json"))
+    said = json.loads(old.read_text())
+    del said["accounts"]
+    old.write_text(json.dumps(said))
+
+    assert find(Exported(spark, exports), tmp_path / "out") == faults
+    # Once more by this version, all of them say it.
+    for path in paths:
+        give_account(path, path.stem)
+        export_store(path, exports)
+    assert find(Exported(spark, exports), tmp_path / "out") == set[Fault]()
+
+
 @pytest.mark.parametrize(("fact", "accounts"), [("1", {"fake": "1"}), (None, {}), (b"\x01", {}), (7, {})])
 def test_what_is_no_text_names_nobody(tmp_path: Path, fact: object, accounts: dict[str, str]) -> None:
     path = tmp_path / "a.db"
@@ -75,6 +101,7 @@ def test_what_is_no_text_names_nobody(tmp_path: Path, fact: object, accounts: di
         give_account(path, fact)
     with Tampered(path, relink=False) as store:
         store.run("INSERT INTO fact VALUES ('broken', 'account', ?, 1)", b"\xc1")
+        store.run("INSERT INTO fact VALUES (CAST(x'ff' AS TEXT), 'account', ?, 1)", b"\xa11")
 
     assert export_store(path, tmp_path / "x").accounts == accounts
 

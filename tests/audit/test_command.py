@@ -1,5 +1,6 @@
 """`shardline audit` in a process of its own."""
 
+import errno
 import subprocess
 import sys
 from http.client import HTTPConnection
@@ -273,3 +274,31 @@ def test_what_keeps_an_audit_from_its_end_is_exit_2(
         assert ended.exit_code == 2
         assert line in ended.stderr.splitlines()[-1]
         assert ("Traceback" in ended.stderr) == isinstance(error, ZeroDivisionError)
+
+
+def test_what_a_stopped_report_is_of_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyspark", reason="the extra `audit` is not installed")
+
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("shardline.storage.audit.report.write_report", stop)
+    ended = operate("audit", "report", tmp_path)
+
+    assert (ended.exit_code, ended.stderr) == (2, "shardline: ended by a signal\n")
+
+
+def test_a_reader_that_has_gone_away_is_no_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyspark", reason="the extra `audit` is not installed")
+
+    def write(*_: object, **__: object) -> None:
+        """Whatever is asked for is done."""
+
+    def write_to_nobody(*_: object, **__: object) -> None:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr("shardline.storage.audit.report.write_report", write)
+    monkeypatch.setattr("shardline.runtime.command.audit.click.echo", write_to_nobody)
+    ended = operate("audit", "report", tmp_path)
+
+    assert (ended.exit_code, ended.stderr) == (2, "")

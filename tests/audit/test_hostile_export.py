@@ -128,11 +128,11 @@ def test_an_older_store_is_told_to_be_migrated(tmp_path: Path, schema: int) -> N
     assert not (tmp_path / "copy.db").exists()
 
 
-def break_page(store: Path) -> None:
-    """Overwrite the first page of the sends."""
+def break_page(store: Path, table: str = "outbox") -> None:
+    """Overwrite the first page of a table."""
     database = apsw.Connection(str(store))
     [(root,)] = database.execute(
-        "SELECT rootpage FROM sqlite_schema WHERE name = 'outbox' AND type = 'table'"
+        "SELECT rootpage FROM sqlite_schema WHERE name = ? AND type = 'table'", (table,)
     ).fetchall()
     [(size,)] = database.execute("PRAGMA page_size").fetchall()
     database.close()
@@ -166,6 +166,21 @@ def test_a_damaged_store_is_one_line_and_no_finding(
     assert refused.stderr.count("\n") == 1
     assert not list(exports.rglob("*.parquet"))
     assert not list(exports.glob(".snapshot-*")), "the copy holds the texts of messages"
+
+
+@pytest.mark.parametrize("table", ["shard", "history"])
+def test_damage_since_the_last_export_is_one_line(tmp_path: Path, table: str) -> None:
+    store, exports = tmp_path / "a.db", tmp_path / "x"
+    make_chats(store, chats=3)
+    export_store(store, exports)
+    with Tampered(store, relink=False) as grown:
+        grown.run("UPDATE shard SET hseq = hseq + 1")
+    break_page(store, table)
+    refused = operate("audit", "export", store, "--to", exports)
+
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith(f"shardline: {store}: STORE_CORRUPT: ")
+    assert refused.stderr.count("\n") == 1
 
 
 def test_a_time_that_no_calendar_has_is_exported(tmp_path: Path) -> None:
@@ -260,6 +275,13 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path, to: str) -> No
         ('"inbox/store=', '"inbox/store=x'),
         ('"inbox/store=', '"outbox/store='),
         ("/dt=", "/../dt="),
+        ('"accounts": {}', '"accounts": []'),
+        ('"accounts": {}', '"accounts": {"fake": 1}'),
+        ('"logs": {}', '"logs": {"news/0": "1"}'),
+        ('"heads": {', '"heads": {"99": ["x", ""], '),
+        ('"heads": {', '"heads": {"99": [1, null], '),
+        ('"heads": {', '"heads": {"99": [], '),
+        ('"logs": {}', '"logs": []'),
         ('"format": 2', '"format": 9'),
         ("{", "["),
     ],
