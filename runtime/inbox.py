@@ -92,8 +92,8 @@ class Inbox:
             timeout_s = await intake.wait_room(timeout_s)
         holds_token = False
         if status is InboxStatus.QUEUED and not takes_token:
-            # No bound holds it up, but what waits is counted before each offer.
-            intake.has_room(shard.inbox.lanes, shard.number, key)
+            # No bound holds it up, but it counts for those behind it.
+            intake.count_waiting(shard.inbox.lanes, shard.number, key)
         elif status is InboxStatus.QUEUED:
             self._check_lane(shard, key, dedupe_key)
             holds_token = is_outside and shard.inbox.lanes.may_hold_token(key)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from ..storage.port import Store
     from .activity import Activity
+    from .lane import Lane
     from .lanes import Lanes
     from .shard import ShardActor
     from .turn import QueuedRow
@@ -155,22 +156,10 @@ class Intake:
         )
 
     def has_room(self, lanes: Lanes[QueuedRow], shard: int, key: str) -> bool:
-        """Whether one more message may wait in this conversation.
-
-        To be asked before each message is offered: what waits on disk is counted while none of it is under way.
-
-        Args:
-            lanes: Of the conversation's shard.
-            shard: Its number.
-            key: The conversation.
-        """
-        lane = lanes.find(key)
+        """Whether one more message may wait in this conversation; as `count_waiting`, which it does first."""
+        lane = self.count_waiting(lanes, shard, key)
         if lane is None:
-            if lanes.knows_all(key):
-                return True
-            lane = lanes.open(key)
-        if lane.beyond is None:
-            lane.beyond, lane.counted_seq = self._store.reader.count_inbox_lane(shard, key, lane.last_seq)
+            return True
         is_full = lane.waiting_rows >= self._max_lane_backlog
         if is_full and not lane.is_full:
             self._log.warning(
@@ -178,6 +167,25 @@ class Intake:
             )
         lane.is_full = is_full
         return not is_full
+
+    def count_waiting(self, lanes: Lanes[QueuedRow], shard: int, key: str) -> Lane[QueuedRow] | None:
+        """Count what waits in this conversation; to be done before each offer, while none of it is under way.
+
+        Args:
+            lanes: Of the conversation's shard.
+            shard: Its number.
+            key: The conversation.
+        Returns:
+            Its lane; None, nothing waits there.
+        """
+        lane = lanes.find(key)
+        if lane is None:
+            if lanes.knows_all(key):
+                return None
+            lane = lanes.open(key)
+        if lane.beyond is None:
+            lane.beyond, lane.counted_seq = self._store.reader.count_inbox_lane(shard, key, lane.last_seq)
+        return lane
 
     def lane_is_full(self, key: str) -> BusError:
         """The refusal of a message whose conversation is full."""

@@ -45,7 +45,7 @@ _fail_on = click.option(
 )
 
 
-class _DefaultGroup(Group):
+class _AuditGroup(Group):
     """A group whose first argument may be a store: then everything is done in one go."""
 
     def resolve_command(
@@ -77,7 +77,7 @@ class _DefaultGroup(Group):
             raise Problem("the audit could not be done; the traceback says where it broke") from error
 
 
-@click.group("audit", cls=_DefaultGroup)
+@click.group("audit", cls=_AuditGroup)
 def command() -> None:
     """Check the whole history of one bot or of many, on Spark.
 

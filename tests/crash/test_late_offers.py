@@ -12,21 +12,16 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from shardline import BusError, BusMessage, Code, Context, Runtime, Topology
-from shardline.actors.keys import shard_of
 from shardline.runtime.shard_inbox import ShardInbox
 from shardline.storage.commands import Part, Publish, Refused
 from shardline.storage.port import Settle, Store
 from shardline.storage.records import InboxStatus
-from tests.kits.bots import new_message, until_quiet
+from tests.kits.bots import neighbour_of, new_message, until_quiet
 from tests.kits.crashes import SHARDS, Place, crash_in
 
 LIMIT = 3
 FULL = "crowd:full"
-OTHER = next(
-    key
-    for key in map("crowd:{}".format, range(100))
-    if shard_of(key, SHARDS) == shard_of(FULL, SHARDS)
-)  # fmt: skip
+OTHER = neighbour_of(FULL, SHARDS)
 
 
 @attrs.define

@@ -9,8 +9,17 @@ import trio
 
 from shardline import BusMessage, Context, Direction, MessageEnvelope, Runtime, Topology
 from shardline.actors.identifiers import new_uuid7
+from shardline.actors.keys import shard_of
 from shardline.storage.records import InboxStatus, OutboxState
 from shardline.testing import FakeChannel
+
+
+def neighbour_of(key: str, shards: int) -> str:
+    """The key of another conversation of the same shard."""
+    others = (f"crowd:{number}" for number in range(100))
+    return next(
+        other for other in others if other != key and shard_of(other, shards) == shard_of(key, shards)
+    )
 
 
 def new_message(

@@ -31,7 +31,7 @@ def moves_of(tables: Tables) -> DataFrame:
     Of its history, null without one: `shard`; `hseq`, `left_state` (a number, see `state_number`), `left_claim` and
     `at` of its last row; `arrivals` and `arrived_at`, how often and when last the channel had it; `ended_hseq` and
     `ended_at` of its last `done` or `sent`; `doubted`, it was ever uncertain; `suspect`, one of its rows may break the
-    rules: certainly not where it is false.
+    rules; where it is false none does.
     Of the row itself, null without one: `row_state`, `row_claim`, `row_at`, `row_shard`, `seq`, `part`; `lane`, see
     `lanes_of`, and `line`, within which it has its place.
     """
